@@ -1,0 +1,1 @@
+//! Exchange of owned buffers between ranks, with traffic counts

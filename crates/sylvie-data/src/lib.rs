@@ -1,0 +1,1 @@
+//! Readers of graph data sets and a generator of planted-community graphs

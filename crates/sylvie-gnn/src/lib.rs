@@ -1,0 +1,1 @@
+//! GCN, GraphSAGE and GAT layers with explicit forward and backward passes

@@ -1,0 +1,1 @@
+//! Graphs, features, labels, splits, parts and halo plans as plain values

@@ -1,0 +1,1 @@
+//! Unbiased low-bit row quantisation for exchanging matrices

@@ -1,0 +1,1 @@
+//! Graph partitioning (METIS, contiguous, random), quality figures and halo construction

@@ -1,0 +1,1 @@
+//! Partition-parallel training: schedule, low-bit halo exchange, epoch driver

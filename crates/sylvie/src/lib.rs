@@ -1,0 +1,1 @@
+//! Full-graph GNN training over several workers with one-bit halo exchange
