@@ -1,0 +1,56 @@
+//! A graph with everything that training on it needs.
+
+use crate::clean::Cleaning;
+use crate::clean::Direction;
+use crate::csr::Csr;
+use crate::error::GraphError;
+use crate::features::Features;
+use crate::labels::Labels;
+use crate::split::Split;
+
+/// A cleaned graph with features, labels and a split.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// Short name for messages.
+    pub name: String,
+    /// Row `v` lists the nodes that `v` reads; no loops, no duplicates.
+    pub graph: Csr,
+    /// Whether inverses were added.
+    pub direction: Direction,
+    /// What cleaning changed.
+    pub cleaning: Cleaning,
+    /// One row a node.
+    pub features: Features,
+    /// One label (or none) a node.
+    pub labels: Labels,
+    /// One role a node.
+    pub split: Split,
+}
+
+impl Dataset {
+    /// Number of nodes.
+    #[must_use]
+    pub fn n_nodes(&self) -> usize {
+        self.graph.n_rows()
+    }
+
+    /// Checks that all parts speak of the same nodes, features are finite and no set is empty.
+    ///
+    /// # Errors
+    /// The first thing that does not hold.
+    pub fn check(&self) -> Result<(), GraphError> {
+        let expected = self.n_nodes();
+        for (what, found) in [
+            ("adjacency columns", self.graph.n_cols()),
+            ("features", self.features.n_rows()),
+            ("labels", self.labels.n_nodes()),
+            ("split", self.split.roles().len()),
+        ] {
+            if found != expected {
+                return Err(GraphError::LengthMismatch { what, expected, found });
+            }
+        }
+        self.features.check_finite()?;
+        self.split.check_usable(&self.labels)
+    }
+}
