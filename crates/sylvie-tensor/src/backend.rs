@@ -1,0 +1,271 @@
+//! The primitives that models are written in.
+
+use sylvie_graph::{Block, SparseMatrix};
+use sylvie_random::Family;
+
+/// Whether a result replaces what the output holds or is added to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Replace.
+    Assign,
+    /// Add.
+    Add,
+}
+
+/// One Adam step's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamStep {
+    /// Learning rate.
+    pub learning_rate: f32,
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+    /// Times the weight, added to the gradient.
+    pub weight_decay: f32,
+    /// Number of this step, from 1.
+    pub step: u32,
+}
+
+/// The running softmax-weighted sum of attention, block by block.
+///
+/// # Shapes
+/// `max` and `sum`: `n_local x heads`; `values`: `n_local x (heads * width)`.
+#[derive(Clone, Debug)]
+pub struct Attention<M> {
+    /// Largest score so far; after [`Backend::attention_finish`] the log of the sum of exponentials.
+    pub max: M,
+    /// Sum of `exp(score - max)`.
+    pub sum: M,
+    /// Sum of `exp(score - max) * value`; after [`Backend::attention_finish`] the weighted mean.
+    pub values: M,
+}
+
+/// What attention's backward pass adds to, for the columns of one block.
+#[derive(Debug)]
+pub struct AttentionGrads<'a, M> {
+    /// Gradient of the columns' values, `n_cols x (heads * width)`.
+    pub values: &'a mut M,
+    /// Gradient of the columns' source scores, `n_cols x heads`.
+    pub source: &'a mut M,
+    /// Gradient of the rows' target scores, `n_local x heads`.
+    pub target: &'a mut M,
+}
+
+/// A machine that computes on row-major f32 matrices.
+///
+/// Shapes that do not fit are a broken contract and panic. Every operation gives the same bits for the
+/// same input, whatever the number of threads.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// A row-major matrix of f32.
+    type Matrix: Send + Sync + 'static;
+    /// A sparse matrix of f32.
+    type Sparse: Send + Sync + 'static;
+    /// The edges of one block, readable by row and by column.
+    type Adjacency: Send + Sync + 'static;
+    /// A list of 32-bit numbers: rows, classes or random keys.
+    type Index: Send + Sync + 'static;
+
+    /// A matrix of zeros.
+    fn zeros(&self, n_rows: usize, n_cols: usize) -> Self::Matrix;
+    /// A matrix from `n_rows * n_cols` host values.
+    fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> Self::Matrix;
+    /// Host copy of a matrix, row after row.
+    fn download(&self, x: &Self::Matrix) -> Vec<f32>;
+    /// A copy on the same machine.
+    fn copy(&self, x: &Self::Matrix) -> Self::Matrix;
+    /// Rows and columns.
+    fn shape(&self, x: &Self::Matrix) -> (usize, usize);
+    /// A list from host values.
+    fn upload_index(&self, values: &[u32]) -> Self::Index;
+    /// A sparse matrix from the host.
+    fn upload_sparse(&self, x: &SparseMatrix) -> Self::Sparse;
+    /// The edges of a block; its rows are local rows.
+    fn upload_block(&self, block: &Block) -> Self::Adjacency;
+
+    /// `out (+)= a b`. Shapes: `a` m x k, `b` k x n, `out` m x n.
+    fn matmul(&self, a: &Self::Matrix, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out (+)= a^T b`. Shapes: `a` k x m, `b` k x n, `out` m x n.
+    fn matmul_tn(&self, a: &Self::Matrix, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out (+)= a b^T`. Shapes: `a` m x k, `b` n x k, `out` m x n.
+    fn matmul_nt(&self, a: &Self::Matrix, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out (+)= a b` with a sparse `a`.
+    fn sparse_matmul(&self, a: &Self::Sparse, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out (+)= a^T b` with a sparse `a`.
+    fn sparse_matmul_tn(
+        &self,
+        a: &Self::Sparse,
+        b: &Self::Matrix,
+        mode: Mode,
+        out: &mut Self::Matrix,
+    );
+
+    /// `out += x`.
+    fn add(&self, x: &Self::Matrix, out: &mut Self::Matrix);
+    /// Each row of `x` times its entry of `factors` (`n x 1`).
+    fn scale_rows(&self, factors: &Self::Matrix, x: &mut Self::Matrix);
+    /// `out[i] += factors[i] * x[i]` for each row `i`.
+    fn add_scaled_rows(&self, x: &Self::Matrix, factors: &Self::Matrix, out: &mut Self::Matrix);
+    /// Adds `bias` (`1 x n`) to each row of `x`.
+    fn add_bias(&self, bias: &Self::Matrix, x: &mut Self::Matrix);
+    /// `out (+)=` the sum of the rows of `x`; `out` is `1 x n`.
+    fn column_sums(&self, x: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+
+    /// `out[v] += sum over the block's edges (u, v) of column_scale[u] * x[u]`, in column order.
+    ///
+    /// Shapes: `x` columns-of-block x d, `column_scale` columns-of-block x 1, `out` n_local x d.
+    fn aggregate(
+        &self,
+        block: &Self::Adjacency,
+        column_scale: Option<&Self::Matrix>,
+        x: &Self::Matrix,
+        out: &mut Self::Matrix,
+    );
+    /// `out[u] += column_scale[u] * sum over the block's edges (u, v) of dy[v]`, in row order: the
+    /// backward of [`Backend::aggregate`].
+    fn aggregate_transposed(
+        &self,
+        block: &Self::Adjacency,
+        column_scale: Option<&Self::Matrix>,
+        dy: &Self::Matrix,
+        out: &mut Self::Matrix,
+    );
+
+    /// Attention scores `out[i][h] = x[i][h] . weights[h]`.
+    ///
+    /// Shapes: `x` n x (heads * width), `weights` heads x width, `out` n x heads.
+    fn attention_scores(&self, x: &Self::Matrix, weights: &Self::Matrix) -> Self::Matrix;
+    /// Backward of [`Backend::attention_scores`]: adds to `dx` and `dweights`.
+    fn attention_scores_backward(
+        &self,
+        x: &Self::Matrix,
+        weights: &Self::Matrix,
+        dscores: &Self::Matrix,
+        dx: &mut Self::Matrix,
+        dweights: &mut Self::Matrix,
+    );
+    /// Starts attention with each row's edge to itself: score `leaky(source + target)`.
+    fn attention_begin(
+        &self,
+        values: &Self::Matrix,
+        source: &Self::Matrix,
+        target: &Self::Matrix,
+    ) -> Attention<Self::Matrix>;
+    /// Adds the edges of a block, in column order.
+    fn attention_add_block(
+        &self,
+        block: &Self::Adjacency,
+        values: &Self::Matrix,
+        source: &Self::Matrix,
+        target: &Self::Matrix,
+        state: &mut Attention<Self::Matrix>,
+    );
+    /// Divides by the sums: `values` become means, `max` the log of the sum of exponentials.
+    fn attention_finish(&self, state: &mut Attention<Self::Matrix>);
+    /// Backward of the edges to oneself. `dot` is `dy . output`, `n_local x heads`.
+    fn attention_self_backward(
+        &self,
+        values: &Self::Matrix,
+        source: &Self::Matrix,
+        target: &Self::Matrix,
+        rows: AttentionRows<'_, Self::Matrix>,
+        grads: AttentionGrads<'_, Self::Matrix>,
+    );
+    /// Backward of a block's edges.
+    fn attention_block_backward(
+        &self,
+        block: &Self::Adjacency,
+        values: &Self::Matrix,
+        source: &Self::Matrix,
+        target: &Self::Matrix,
+        rows: AttentionRows<'_, Self::Matrix>,
+        grads: AttentionGrads<'_, Self::Matrix>,
+    );
+    /// `out[i][h] = x[i][h] . y[i][h]`. Shapes: `x`, `y` n x (heads * width), result n x heads.
+    fn head_dots(&self, x: &Self::Matrix, y: &Self::Matrix, n_heads: usize) -> Self::Matrix;
+    /// Mean over heads. Shapes: `x` n x (heads * width), result n x width.
+    fn head_mean(&self, x: &Self::Matrix, n_heads: usize) -> Self::Matrix;
+    /// Backward of [`Backend::head_mean`]: each head gets `dy / heads`.
+    fn head_mean_backward(&self, dy: &Self::Matrix, n_heads: usize) -> Self::Matrix;
+
+    /// Normalises each row: `(x - mean) / sqrt(var + 1e-5) * gain + offset`, in place; returns the
+    /// normalised rows before gain and offset, and `1 / sqrt(var + 1e-5)` (`n x 1`).
+    fn layer_norm(
+        &self,
+        gain: &Self::Matrix,
+        offset: &Self::Matrix,
+        x: &mut Self::Matrix,
+    ) -> (Self::Matrix, Self::Matrix);
+    /// Backward of [`Backend::layer_norm`]: turns `dy` into `dx` in place and assigns the gradients of
+    /// gain and offset.
+    fn layer_norm_backward(
+        &self,
+        gain: &Self::Matrix,
+        saved: (&Self::Matrix, &Self::Matrix),
+        dy: &mut Self::Matrix,
+        dgain: &mut Self::Matrix,
+        doffset: &mut Self::Matrix,
+    );
+    /// `max(x, 0)` in place.
+    fn relu(&self, x: &mut Self::Matrix);
+    /// Zeroes `dy` where the output `y` of [`Backend::relu`] is 0.
+    fn relu_backward(&self, y: &Self::Matrix, dy: &mut Self::Matrix);
+    /// Drops values with probability `rate` and scales the rest by `1 / (1 - rate)`, in place. The mask
+    /// is a function of `draws`, the row's key and the column. Its own backward.
+    fn dropout(&self, rate: f32, draws: Family, keys: &Self::Index, x: &mut Self::Matrix);
+    /// The same for the stored values of a sparse matrix; a value's mask is that of its place.
+    fn sparse_dropout(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Self::Index,
+        x: &Self::Sparse,
+    ) -> Self::Sparse;
+
+    /// Sum over `rows` of the cross-entropy of `logits` with `classes`; assigns `dlogits`.
+    fn softmax_cross_entropy(
+        &self,
+        logits: &Self::Matrix,
+        rows: &Self::Index,
+        classes: &Self::Index,
+        dlogits: &mut Self::Matrix,
+    ) -> f64;
+    /// Sum over `rows` of the mean over classes of the binary cross-entropy with logits; assigns
+    /// `dlogits`. `targets`: one row an entry of `rows`.
+    fn binary_cross_entropy(
+        &self,
+        logits: &Self::Matrix,
+        rows: &Self::Index,
+        targets: &Self::Matrix,
+        dlogits: &mut Self::Matrix,
+    ) -> f64;
+    /// One Adam step as `torch.optim.Adam` does it.
+    fn adam(
+        &self,
+        step: &AdamStep,
+        gradient: &Self::Matrix,
+        moments: (&mut Self::Matrix, &mut Self::Matrix),
+        weights: &mut Self::Matrix,
+    );
+}
+
+/// What the rows bring to attention's backward pass.
+#[derive(Debug)]
+pub struct AttentionRows<'a, M> {
+    /// Log of the sum of exponentials, `n_local x heads`.
+    pub log_sum: &'a M,
+    /// `dy . output`, `n_local x heads`.
+    pub dot: &'a M,
+    /// Gradient of the output, `n_local x (heads * width)`.
+    pub dy: &'a M,
+}
+
+impl<M> Clone for AttentionRows<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for AttentionRows<'_, M> {}

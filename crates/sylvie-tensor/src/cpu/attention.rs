@@ -1,0 +1,313 @@
+//! Attention over edges with a running softmax, block by block.
+
+use sylvie_graph::DenseMatrix;
+
+use super::aggregate::{CHUNK_ROWS, CpuAdjacency};
+use super::sparse::add_scaled;
+use super::threads::Threads;
+use super::zeros;
+use crate::backend::{Attention, AttentionGrads, AttentionRows};
+
+/// Slope of LeakyReLU for negative scores.
+const NEGATIVE_SLOPE: f32 = 0.2;
+
+fn leaky(score: f32) -> f32 {
+    if score > 0.0 { score } else { NEGATIVE_SLOPE * score }
+}
+
+fn leaky_slope(score: f32) -> f32 {
+    if score > 0.0 { 1.0 } else { NEGATIVE_SLOPE }
+}
+
+fn dot(x: &[f32], y: &[f32]) -> f32 {
+    // Eight sums side by side: the compiler keeps them in vector registers, in a fixed order.
+    let mut sums = [0.0_f32; 8];
+    let (x_chunks, y_chunks) = (x.chunks_exact(8), y.chunks_exact(8));
+    let tail: f32 = x_chunks.remainder().iter().zip(y_chunks.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in x_chunks.zip(y_chunks) {
+        for lane in 0..8 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + tail
+}
+
+pub(super) fn scores(threads: &Threads, x: &DenseMatrix, weights: &DenseMatrix) -> DenseMatrix {
+    let (n_heads, width) = (weights.n_rows(), weights.n_cols());
+    assert_eq!(x.n_cols(), n_heads * width, "columns of heads");
+    let mut out = zeros(x.n_rows(), n_heads);
+    threads.row_chunks(out.values_mut(), n_heads, CHUNK_ROWS, |first, rows| {
+        for (row, scores) in rows.chunks_exact_mut(n_heads).enumerate() {
+            let values = x.row(first + row);
+            for (head, score) in scores.iter_mut().enumerate() {
+                *score = dot(&values[head * width..][..width], weights.row(head));
+            }
+        }
+    });
+    out
+}
+
+pub(super) fn scores_backward(
+    threads: &Threads,
+    (x, weights): (&DenseMatrix, &DenseMatrix),
+    dscores: &DenseMatrix,
+    dx: &mut DenseMatrix,
+    dweights: &mut DenseMatrix,
+) {
+    let (n_heads, width) = (weights.n_rows(), weights.n_cols());
+    let n_rows = x.n_rows();
+    threads.row_chunks(dx.values_mut(), n_heads * width, CHUNK_ROWS, |first, rows| {
+        for (row, dx_row) in rows.chunks_exact_mut(n_heads * width).enumerate() {
+            for (head, &dscore) in dscores.row(first + row).iter().enumerate() {
+                add_scaled(dscore, weights.row(head), &mut dx_row[head * width..][..width]);
+            }
+        }
+    });
+    let chunk_rows = 4096;
+    let partials = threads.map(n_rows.div_ceil(chunk_rows), |chunk| {
+        let mut partial = vec![0.0; n_heads * width];
+        for row in chunk * chunk_rows..((chunk + 1) * chunk_rows).min(n_rows) {
+            for (head, &dscore) in dscores.row(row).iter().enumerate() {
+                let values = &x.row(row)[head * width..][..width];
+                add_scaled(dscore, values, &mut partial[head * width..][..width]);
+            }
+        }
+        partial
+    });
+    for partial in partials {
+        add_scaled(1.0, &partial, dweights.values_mut());
+    }
+}
+
+pub(super) fn begin(
+    values: &DenseMatrix,
+    source: &DenseMatrix,
+    target: &DenseMatrix,
+) -> Attention<DenseMatrix> {
+    let mut max = zeros(source.n_rows(), source.n_cols());
+    let mut sum = max.clone();
+    sum.values_mut().fill(1.0);
+    let pairs = source.values().iter().zip(target.values());
+    for (score, (&s, &t)) in max.values_mut().iter_mut().zip(pairs) {
+        *score = leaky(s + t);
+    }
+    Attention { max, sum, values: values.clone() }
+}
+
+/// Rescales what was summed so far to a larger maximum.
+fn raise_max(new: f32, max: &mut f32, sum: &mut f32, values: &mut [f32]) {
+    if new > *max {
+        let factor = (*max - new).exp();
+        *max = new;
+        *sum *= factor;
+        values.iter_mut().for_each(|value| *value *= factor);
+    }
+}
+
+pub(super) fn add_block(
+    threads: &Threads,
+    block: &CpuAdjacency,
+    values: &DenseMatrix,
+    (source, target): (&DenseMatrix, &DenseMatrix),
+    state: &mut Attention<DenseMatrix>,
+) {
+    let n_heads = source.n_cols();
+    let width = values.n_cols() / n_heads;
+    let Attention { max, sum, values: sums } = state;
+    // Maximum and sum of a row lie side by side while the block is added.
+    let interleave = max.values().iter().zip(sum.values()).map(|(&m, &s)| [m, s]);
+    let mut statistics: Vec<[f32; 2]> = interleave.collect();
+    threads.row_chunks2(
+        (sums.values_mut(), n_heads * width),
+        (&mut statistics, n_heads),
+        CHUNK_ROWS,
+        |first, sums, statistics| {
+            for position in block.positions(first, first + statistics.len() / n_heads) {
+                let row = block.rows[position] as usize;
+                let offset = row - first;
+                let columns = block.forward.row(position);
+                for head in 0..n_heads {
+                    let [max, sum] = &mut statistics[offset * n_heads + head];
+                    let sums = &mut sums[(offset * n_heads + head) * width..][..width];
+                    let target = target.row(row)[head];
+                    let score = |u: u32| leaky(source.row(u as usize)[head] + target);
+                    let largest = columns.iter().map(|&u| score(u)).fold(*max, f32::max);
+                    raise_max(largest, max, sum, sums);
+                    for &u in columns {
+                        let weight = (score(u) - *max).exp();
+                        *sum += weight;
+                        add_scaled(weight, &values.row(u as usize)[head * width..][..width], sums);
+                    }
+                }
+            }
+        },
+    );
+    for (place, [m, s]) in statistics.into_iter().enumerate() {
+        max.values_mut()[place] = m;
+        sum.values_mut()[place] = s;
+    }
+}
+
+pub(super) fn finish(threads: &Threads, state: &mut Attention<DenseMatrix>) {
+    let n_heads = state.max.n_cols();
+    let width = state.values.n_cols() / n_heads;
+    let sum = &state.sum;
+    threads.row_chunks(state.values.values_mut(), width, CHUNK_ROWS * n_heads, |first, rows| {
+        for (place, values) in rows.chunks_exact_mut(width).enumerate() {
+            let total = sum.values()[first + place];
+            values.iter_mut().for_each(|value| *value /= total);
+        }
+    });
+    for (max, sum) in state.max.values_mut().iter_mut().zip(state.sum.values()) {
+        *max += sum.ln();
+    }
+}
+
+/// One edge and head: attention weight and gradient of the score before LeakyReLU.
+fn edge_backward(score: f32, log_sum: f32, dweight: f32, dot: f32) -> (f32, f32) {
+    let weight = (leaky(score) - log_sum).exp();
+    (weight, weight * (dweight - dot) * leaky_slope(score))
+}
+
+pub(super) fn self_backward(
+    values: &DenseMatrix,
+    (source, target): (&DenseMatrix, &DenseMatrix),
+    rows: AttentionRows<'_, DenseMatrix>,
+    grads: AttentionGrads<'_, DenseMatrix>,
+) {
+    let n_heads = source.n_cols();
+    let width = values.n_cols() / n_heads;
+    for row in 0..values.n_rows() {
+        for head in 0..n_heads {
+            let columns = row * n_heads * width + head * width..;
+            let (at, place) = (columns.start, row * n_heads + head);
+            let dy = &rows.dy.values()[at..at + width];
+            let score = source.values()[place] + target.values()[place];
+            let (weight, dscore) = edge_backward(
+                score,
+                rows.log_sum.values()[place],
+                dot(dy, &values.values()[at..at + width]),
+                rows.dot.values()[place],
+            );
+            add_scaled(weight, dy, &mut grads.values.values_mut()[at..at + width]);
+            grads.source.values_mut()[place] += dscore;
+            grads.target.values_mut()[place] += dscore;
+        }
+    }
+}
+
+pub(super) fn block_backward(
+    threads: &Threads,
+    block: &CpuAdjacency,
+    values: &DenseMatrix,
+    scores: (&DenseMatrix, &DenseMatrix),
+    rows: AttentionRows<'_, DenseMatrix>,
+    grads: AttentionGrads<'_, DenseMatrix>,
+) {
+    let n_heads = scores.0.n_cols();
+    let offsets = block.transposed.indptr();
+    let n_columns = block.transposed.n_rows();
+    // By column: gradients of values and source scores. Each edge's score gradient is kept, so that
+    // the target scores' gradients are sums over rows without gathering the values again.
+    let mut dscores = vec![0.0; block.transposed.n_edges() * n_heads];
+    let mut rest = &mut dscores[..];
+    let mut chunks = Vec::new();
+    let dvalues = grads.values.values_mut().chunks_mut((CHUNK_ROWS * values.n_cols()).max(1));
+    let dsource = grads.source.values_mut().chunks_mut((CHUNK_ROWS * n_heads).max(1));
+    for (chunk, (dvalues, dsource)) in dvalues.zip(dsource).enumerate() {
+        let first = chunk * CHUNK_ROWS;
+        let last = (first + CHUNK_ROWS).min(n_columns);
+        let (dscores, after) =
+            rest.split_at_mut((offsets[last] - offsets[first]) as usize * n_heads);
+        rest = after;
+        chunks.push(ColumnGrads { columns: first..last, dvalues, dsource, dscores });
+    }
+    threads.each(chunks, |_, chunk| column_gradients(block, values, scores, rows, chunk));
+
+    let row_edges = block.forward.indptr();
+    threads.row_chunks(grads.target.values_mut(), n_heads, CHUNK_ROWS, |first, out| {
+        for position in block.positions(first, first + out.len() / n_heads) {
+            let dtarget = &mut out[(block.rows[position] as usize - first) * n_heads..][..n_heads];
+            for edge in row_edges[position] as usize..row_edges[position + 1] as usize {
+                let edge = block.to_transposed[edge] as usize;
+                add_scaled(1.0, &dscores[edge * n_heads..][..n_heads], dtarget);
+            }
+        }
+    });
+}
+
+/// The gradients of some columns of a block.
+struct ColumnGrads<'a> {
+    columns: std::ops::Range<usize>,
+    dvalues: &'a mut [f32],
+    dsource: &'a mut [f32],
+    /// Of these columns' edges, in column order.
+    dscores: &'a mut [f32],
+}
+
+fn column_gradients(
+    block: &CpuAdjacency,
+    values: &DenseMatrix,
+    (source, target): (&DenseMatrix, &DenseMatrix),
+    rows: AttentionRows<'_, DenseMatrix>,
+    grads: ColumnGrads<'_>,
+) {
+    let n_heads = source.n_cols();
+    let width = values.n_cols() / n_heads;
+    let mut edges = grads.dscores.chunks_exact_mut(n_heads);
+    for (offset, column) in grads.columns.enumerate() {
+        let x = values.row(column);
+        for (&position, dscores) in block.transposed.row(column).iter().zip(&mut edges) {
+            let row = block.rows[position as usize] as usize;
+            for (head, dscore) in dscores.iter_mut().enumerate() {
+                let part = head * width..(head + 1) * width;
+                let dy = &rows.dy.row(row)[part.clone()];
+                let (weight, gradient) = edge_backward(
+                    source.row(column)[head] + target.row(row)[head],
+                    rows.log_sum.row(row)[head],
+                    dot(dy, &x[part]),
+                    rows.dot.row(row)[head],
+                );
+                let at = offset * n_heads + head;
+                add_scaled(weight, dy, &mut grads.dvalues[at * width..][..width]);
+                grads.dsource[at] += gradient;
+                *dscore = gradient;
+            }
+        }
+    }
+}
+
+pub(super) fn head_dots(x: &DenseMatrix, y: &DenseMatrix, n_heads: usize) -> DenseMatrix {
+    assert_eq!((x.n_rows(), x.n_cols()), (y.n_rows(), y.n_cols()), "shapes of head dots");
+    let width = x.n_cols() / n_heads;
+    let mut out = zeros(x.n_rows(), n_heads);
+    let pairs = x.values().chunks_exact(width).zip(y.values().chunks_exact(width));
+    for (value, (a, b)) in out.values_mut().iter_mut().zip(pairs) {
+        *value = dot(a, b);
+    }
+    out
+}
+
+pub(super) fn head_mean(x: &DenseMatrix, n_heads: usize) -> DenseMatrix {
+    let width = x.n_cols() / n_heads;
+    let mut out = zeros(x.n_rows(), width);
+    let share = 1.0 / n_heads as f32;
+    for (row, mean) in out.values_mut().chunks_exact_mut(width).enumerate() {
+        for head in 0..n_heads {
+            add_scaled(share, &x.row(row)[head * width..][..width], mean);
+        }
+    }
+    out
+}
+
+pub(super) fn head_mean_backward(dy: &DenseMatrix, n_heads: usize) -> DenseMatrix {
+    let width = dy.n_cols();
+    let mut out = zeros(dy.n_rows(), n_heads * width);
+    let share = 1.0 / n_heads as f32;
+    for (row, dx) in out.values_mut().chunks_exact_mut(n_heads * width).enumerate() {
+        for head in 0..n_heads {
+            add_scaled(share, dy.row(row), &mut dx[head * width..][..width]);
+        }
+    }
+    out
+}

@@ -1,0 +1,112 @@
+//! Products of a sparse matrix, by rows and by columns.
+
+use std::sync::Arc;
+
+use sylvie_graph::{DenseMatrix, SparseMatrix};
+
+use super::threads::{CHUNK_ROWS, Threads};
+use crate::backend::Mode;
+
+/// A sparse matrix that can be read by row and by column.
+#[derive(Clone, Debug)]
+pub struct CpuSparse {
+    pub(super) structure: Arc<Structure>,
+    pub(super) values: Vec<f32>,
+}
+
+/// Where the values of a sparse matrix stand.
+#[derive(Debug)]
+pub(super) struct Structure {
+    pub(super) n_rows: usize,
+    pub(super) n_cols: usize,
+    pub(super) indptr: Vec<u64>,
+    pub(super) indices: Vec<u32>,
+    /// Column offsets, then row and place in `values` of each value of a column.
+    col_indptr: Vec<u64>,
+    col_rows: Vec<u32>,
+    col_places: Vec<u64>,
+}
+
+impl CpuSparse {
+    pub(super) fn new(x: &SparseMatrix) -> Self {
+        let (n_rows, n_cols) = (x.n_rows(), x.n_cols());
+        let mut col_indptr = vec![0_u64; n_cols + 1];
+        for &column in x.indices() {
+            col_indptr[column as usize + 1] += 1;
+        }
+        for column in 0..n_cols {
+            col_indptr[column + 1] += col_indptr[column];
+        }
+        let mut next = col_indptr.clone();
+        let mut col_rows = vec![0; x.n_stored()];
+        let mut col_places = vec![0; x.n_stored()];
+        for row in 0..n_rows {
+            for place in x.indptr()[row]..x.indptr()[row + 1] {
+                let slot = &mut next[x.indices()[place as usize] as usize];
+                col_rows[*slot as usize] = row as u32;
+                col_places[*slot as usize] = place;
+                *slot += 1;
+            }
+        }
+        let (indptr, indices) = (x.indptr().to_vec(), x.indices().to_vec());
+        let structure =
+            Structure { n_rows, n_cols, indptr, indices, col_indptr, col_rows, col_places };
+        Self { structure: Arc::new(structure), values: x.values().to_vec() }
+    }
+}
+
+pub(super) fn sparse_matmul(
+    threads: &Threads,
+    a: &CpuSparse,
+    b: &DenseMatrix,
+    mode: Mode,
+    out: &mut DenseMatrix,
+) {
+    let s = &*a.structure;
+    assert_eq!(s.n_cols, b.n_rows(), "inner dimensions of a product");
+    assert_eq!((out.n_rows(), out.n_cols()), (s.n_rows, b.n_cols()), "shape of a product");
+    let width = b.n_cols();
+    threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, rows| {
+        for (row, sums) in rows.chunks_exact_mut(width).enumerate() {
+            if mode == Mode::Assign {
+                sums.fill(0.0);
+            }
+            let row = first + row;
+            for place in s.indptr[row] as usize..s.indptr[row + 1] as usize {
+                add_scaled(a.values[place], b.row(s.indices[place] as usize), sums);
+            }
+        }
+    });
+}
+
+pub(super) fn sparse_matmul_tn(
+    threads: &Threads,
+    a: &CpuSparse,
+    b: &DenseMatrix,
+    mode: Mode,
+    out: &mut DenseMatrix,
+) {
+    let s = &*a.structure;
+    assert_eq!(s.n_rows, b.n_rows(), "inner dimensions of a product");
+    assert_eq!((out.n_rows(), out.n_cols()), (s.n_cols, b.n_cols()), "shape of a product");
+    let width = b.n_cols();
+    threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, rows| {
+        for (column, sums) in rows.chunks_exact_mut(width).enumerate() {
+            if mode == Mode::Assign {
+                sums.fill(0.0);
+            }
+            let column = first + column;
+            for slot in s.col_indptr[column] as usize..s.col_indptr[column + 1] as usize {
+                let value = a.values[s.col_places[slot] as usize];
+                add_scaled(value, b.row(s.col_rows[slot] as usize), sums);
+            }
+        }
+    });
+}
+
+/// `sums += factor * x`.
+pub(super) fn add_scaled(factor: f32, x: &[f32], sums: &mut [f32]) {
+    for (sum, &value) in sums.iter_mut().zip(x) {
+        *sum += factor * value;
+    }
+}

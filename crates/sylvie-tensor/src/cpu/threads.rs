@@ -1,0 +1,100 @@
+//! A rank's own threads, and loops over row chunks whose results do not depend on their number.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+/// Rows a chunk of element-wise work.
+pub(crate) const CHUNK_ROWS: usize = 512;
+
+/// Runs chunks of work on a fixed number of threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Threads {
+    /// Absent with one thread: work then stays on the caller's.
+    pool: Option<Arc<rayon::ThreadPool>>,
+}
+
+impl Threads {
+    /// # Panics
+    /// If the operating system refuses the threads.
+    pub(crate) fn new(n_threads: usize) -> Self {
+        let pool = (n_threads > 1).then(|| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(n_threads);
+            Arc::new(builder.build().expect("the operating system starts the threads"))
+        });
+        Self { pool }
+    }
+
+    /// Calls `work(first_row, rows)` on consecutive chunks of `chunk_rows` rows of `out`.
+    pub(crate) fn row_chunks<T: Send>(
+        &self,
+        out: &mut [T],
+        n_cols: usize,
+        chunk_rows: usize,
+        work: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        if out.is_empty() {
+            return;
+        }
+        let size = chunk_rows * n_cols;
+        match &self.pool {
+            Some(pool) if out.len() > size => pool.install(|| {
+                out.par_chunks_mut(size)
+                    .enumerate()
+                    .for_each(|(chunk, rows)| work(chunk * chunk_rows, rows));
+            }),
+            _ => {
+                for (chunk, rows) in out.chunks_mut(size).enumerate() {
+                    work(chunk * chunk_rows, rows);
+                }
+            }
+        }
+    }
+
+    /// Like [`Threads::row_chunks`] for two outputs with the same number of rows.
+    pub(crate) fn row_chunks2<T: Send, U: Send>(
+        &self,
+        (first, first_cols): (&mut [T], usize),
+        (second, second_cols): (&mut [U], usize),
+        chunk_rows: usize,
+        work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+    ) {
+        if first.is_empty() || second.is_empty() {
+            return;
+        }
+        let (first_size, second_size) = (chunk_rows * first_cols, chunk_rows * second_cols);
+        match &self.pool {
+            Some(pool) if first.len() > first_size => pool.install(|| {
+                first
+                    .par_chunks_mut(first_size)
+                    .zip(second.par_chunks_mut(second_size))
+                    .enumerate()
+                    .for_each(|(chunk, (a, b))| work(chunk * chunk_rows, a, b));
+            }),
+            _ => {
+                let chunks = first.chunks_mut(first_size).zip(second.chunks_mut(second_size));
+                for (chunk, (a, b)) in chunks.enumerate() {
+                    work(chunk * chunk_rows, a, b);
+                }
+            }
+        }
+    }
+
+    /// Calls `work(index, item)` for each item, on all threads.
+    pub(crate) fn each<T: Send>(&self, items: Vec<T>, work: impl Fn(usize, T) + Sync) {
+        match &self.pool {
+            Some(pool) if items.len() > 1 => pool.install(|| {
+                items.into_par_iter().enumerate().for_each(|(index, item)| work(index, item));
+            }),
+            _ => items.into_iter().enumerate().for_each(|(index, item)| work(index, item)),
+        }
+    }
+
+    /// `work(0), ..., work(n - 1)` in order of the index, computed on all threads.
+    pub(crate) fn map<R: Send>(&self, n: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        match &self.pool {
+            Some(pool) if n > 1 => pool.install(|| (0..n).into_par_iter().map(&work).collect()),
+            _ => (0..n).map(work).collect(),
+        }
+    }
+}

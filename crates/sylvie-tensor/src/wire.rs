@@ -1,0 +1,83 @@
+//! Rows as bytes.
+
+use sylvie_lowbit::{DecodeError, EncodeError, RowCodec};
+use sylvie_random::Family;
+
+use crate::backend::Backend;
+
+/// A backend whose rows can travel.
+///
+/// Bytes follow docs/wire-format.md: every backend gives the same bytes for the same rows, keys and
+/// draws. Buffers given as `out` are resized as needed and handed back, so that they can be reused.
+pub trait Wire: Backend {
+    /// A message, in whatever memory the transport takes.
+    type Bytes: Send + 'static;
+
+    /// A message of host bytes.
+    fn bytes_from_host(&self, bytes: Vec<u8>) -> Self::Bytes;
+    /// Host bytes of a message.
+    fn bytes_to_host(&self, bytes: Self::Bytes) -> Vec<u8>;
+
+    /// Encodes the rows `rows` of `x`; row `i` draws at key `keys[i]`.
+    ///
+    /// # Errors
+    /// A row that the codec cannot represent, with its place in `rows`.
+    fn encode_rows(
+        &self,
+        codec: RowCodec,
+        x: &Self::Matrix,
+        rows: &Self::Index,
+        keys: &Self::Index,
+        draws: Family,
+        out: Self::Bytes,
+    ) -> Result<Self::Bytes, EncodeError>;
+
+    /// Encodes all rows of `x` in order; row `i` draws at key `keys[i]`.
+    ///
+    /// # Errors
+    /// A row that the codec cannot represent.
+    fn encode_all_rows(
+        &self,
+        codec: RowCodec,
+        x: &Self::Matrix,
+        keys: &Self::Index,
+        draws: Family,
+        out: Self::Bytes,
+    ) -> Result<Self::Bytes, EncodeError>;
+
+    /// Copies the encoded rows `positions` of a message of `n_rows` rows into a message of their own.
+    ///
+    /// # Errors
+    /// A message of the wrong length.
+    fn select_rows(
+        &self,
+        codec: RowCodec,
+        message: &Self::Bytes,
+        shape: (usize, usize),
+        positions: &Self::Index,
+        out: Self::Bytes,
+    ) -> Result<Self::Bytes, DecodeError>;
+
+    /// Decodes a message into all rows of `out`.
+    ///
+    /// # Errors
+    /// A message that is not one of that many rows.
+    fn decode_rows(
+        &self,
+        codec: RowCodec,
+        message: &Self::Bytes,
+        out: &mut Self::Matrix,
+    ) -> Result<(), DecodeError>;
+
+    /// Decodes a message and adds row `i` to `out[rows[i]]`.
+    ///
+    /// # Errors
+    /// A message that is not one of that many rows.
+    fn decode_add_rows(
+        &self,
+        codec: RowCodec,
+        message: &Self::Bytes,
+        rows: &Self::Index,
+        out: &mut Self::Matrix,
+    ) -> Result<(), DecodeError>;
+}
