@@ -1,2 +1,69 @@
-//! Development commands of the workspace.
-fn main() {}
+//! Development commands of the workspace: `cargo xtask ci`.
+//!
+//! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
+//! that does not compile is reported by the step that compiles it, and not by the build of this one.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what runs, and for how long, is what this program prints"
+)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+mod acceptance;
+mod ci;
+mod step;
+mod surroundings;
+
+use surroundings::Surroundings;
+
+/// Development commands of the workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks everything that must hold of a change, and stops at the first thing that does not.
+    ///
+    /// Formatting, lints, tests, documentation, then trainings on the default graph and, where
+    /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let Arguments { command: Command::Ci } = Arguments::parse();
+    match ci() {
+        Ok(summary) => {
+            println!("\nci: {summary}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("\nci: failed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ci() -> Result<String> {
+    let root = repository_root()?;
+    let surroundings = Surroundings::find(&root, |name| env::var_os(name))?;
+    let scratch = tempfile::tempdir().context("no folder for the trainings' results")?;
+    let summary = ci::run(&root, &ci::plan(&surroundings, scratch.path()))?;
+    Ok(format!("{summary}; {surroundings}"))
+}
+
+/// The folder that holds the root manifest: cargo names this crate's own when it runs it.
+fn repository_root() -> Result<PathBuf> {
+    let xtask = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
+    let root = Path::new(&xtask).parent().context("xtask lies in no repository")?;
+    Ok(root.to_path_buf())
+}
