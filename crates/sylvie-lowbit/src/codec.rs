@@ -1,0 +1,176 @@
+//! The codec and the shape of its messages.
+
+use crate::{DecodeError, MetadataType, Width};
+
+/// How rows become bytes: the width of a value, and the type of the metadata at quantised widths.
+///
+/// # Layout
+/// A message holds the metadata of all rows (zero point, then scale, row by row), then the payload of
+/// all rows, each padded to a whole byte with zero bits. Value `j` of a `b`-bit row lies in bits
+/// `j * b % 8 ..` of byte `j * b / 8`, least significant bit first. Floating-point widths have no
+/// metadata. Everything is little-endian, nothing is aligned, and there is no header: both sides know
+/// the number of rows and columns, and the length is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowCodec {
+    /// Width of a value.
+    pub width: Width,
+    /// Type of zero points and scales; without effect at floating-point widths.
+    pub metadata: MetadataType,
+}
+
+impl RowCodec {
+    /// A codec with `bf16` metadata.
+    #[must_use]
+    pub fn new(width: Width) -> Self {
+        Self { width, metadata: MetadataType::default() }
+    }
+
+    /// Bytes of one row's values.
+    ///
+    /// # Panics
+    /// If the number does not fit into `usize`.
+    #[must_use]
+    pub fn row_payload_bytes(&self, n_cols: usize) -> usize {
+        let bits = self.width.bits();
+        if bits < 8 { n_cols.div_ceil(8 / bits) } else { product(n_cols, bits / 8) }
+    }
+
+    /// Bytes of one row's zero point and scale: 0 at floating-point widths.
+    #[must_use]
+    pub const fn row_metadata_bytes(&self) -> usize {
+        if self.width.is_quantized() { 2 * self.metadata.bytes() } else { 0 }
+    }
+
+    /// Bytes of the values of `n_rows` rows.
+    ///
+    /// # Panics
+    /// If the number does not fit into `usize`.
+    #[must_use]
+    pub fn payload_bytes(&self, n_rows: usize, n_cols: usize) -> usize {
+        product(n_rows, self.row_payload_bytes(n_cols))
+    }
+
+    /// Bytes of the zero points and scales of `n_rows` rows.
+    ///
+    /// # Panics
+    /// If the number does not fit into `usize`.
+    #[must_use]
+    pub fn metadata_bytes(&self, n_rows: usize) -> usize {
+        product(n_rows, self.row_metadata_bytes())
+    }
+
+    /// Bytes of a message of `n_rows` rows.
+    ///
+    /// # Panics
+    /// If the number does not fit into `usize`.
+    #[must_use]
+    pub fn message_bytes(&self, n_rows: usize, n_cols: usize) -> usize {
+        product(n_rows, self.row_metadata_bytes().saturating_add(self.row_payload_bytes(n_cols)))
+    }
+
+    /// Copies the encoded rows `rows` of a message of `n_rows` rows into a new message, so that a row
+    /// is encoded once and sent to many readers.
+    ///
+    /// The result is what encoding those rows alone, with the same keys, would have given. The content
+    /// of the message is not looked at.
+    ///
+    /// # Shapes
+    /// `out`: `message_bytes(rows.len(), n_cols)` bytes.
+    /// # Cost
+    /// One copy of the selected rows.
+    /// # Errors
+    /// [`DecodeError::WrongLength`] if `message` is not `message_bytes(n_rows, n_cols)` long.
+    /// # Panics
+    /// If `out` has another length, or a row is not below `n_rows`.
+    pub fn select_rows(
+        &self,
+        message: &[u8],
+        n_rows: usize,
+        n_cols: usize,
+        rows: &[u32],
+        out: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        self.assert_message_len(out.len(), rows.len(), n_cols);
+        self.check_len(message, n_rows, n_cols)?;
+        for (to, &from) in rows.iter().enumerate() {
+            let from = from as usize;
+            assert!(from < n_rows, "row {from} of a message of {n_rows} rows");
+            let source = self.place(n_rows, n_cols, from);
+            let target = self.place(rows.len(), n_cols, to);
+            out[target.metadata()].copy_from_slice(&message[source.metadata()]);
+            out[target.payload()].copy_from_slice(&message[source.payload()]);
+        }
+        Ok(())
+    }
+
+    /// Where row `row_idx` lies in a message of `n_rows` rows.
+    pub(crate) fn place(&self, n_rows: usize, n_cols: usize, row_idx: usize) -> RowPlace {
+        let metadata_len = self.row_metadata_bytes();
+        let payload_len = self.row_payload_bytes(n_cols);
+        RowPlace {
+            metadata_start: row_idx * metadata_len,
+            metadata_len,
+            payload_start: n_rows * metadata_len + row_idx * payload_len,
+            payload_len,
+        }
+    }
+
+    /// Refuses a message whose length is not that of `n_rows` rows.
+    pub(crate) fn check_len(
+        &self,
+        message: &[u8],
+        n_rows: usize,
+        n_cols: usize,
+    ) -> Result<(), DecodeError> {
+        let expected = self.message_bytes(n_rows, n_cols);
+        let found = message.len();
+        if found == expected { Ok(()) } else { Err(DecodeError::WrongLength { expected, found }) }
+    }
+
+    /// Holds a caller's output to the length of a message of `n_rows` rows.
+    pub(crate) fn assert_message_len(&self, len: usize, n_rows: usize, n_cols: usize) {
+        let expected = self.message_bytes(n_rows, n_cols);
+        assert!(
+            len == expected,
+            "output of {len} bytes for a message of {n_rows} x {n_cols} values, {expected} bytes"
+        );
+    }
+}
+
+/// Where one row lies in a message.
+#[derive(Clone, Copy)]
+pub(crate) struct RowPlace {
+    metadata_start: usize,
+    metadata_len: usize,
+    payload_start: usize,
+    payload_len: usize,
+}
+
+impl RowPlace {
+    pub(crate) fn metadata(self) -> core::ops::Range<usize> {
+        self.metadata_start..self.metadata_start + self.metadata_len
+    }
+
+    pub(crate) fn payload(self) -> core::ops::Range<usize> {
+        self.payload_start..self.payload_start + self.payload_len
+    }
+}
+
+fn product(count: usize, bytes: usize) -> usize {
+    count
+        .checked_mul(bytes)
+        .unwrap_or_else(|| panic!("{count} times {bytes} bytes do not fit into memory"))
+}
+
+/// The number of rows of a row-major matrix; `None` without columns, when any number fits.
+///
+/// # Panics
+/// If `len` is not a multiple of `n_cols`.
+pub(crate) fn n_matrix_rows(len: usize, n_cols: usize) -> Option<usize> {
+    if n_cols == 0 {
+        assert!(len == 0, "matrix of {len} values with 0 columns");
+        return None;
+    }
+    assert!(len.is_multiple_of(n_cols), "matrix of {len} values with {n_cols} columns");
+    Some(len / n_cols)
+}

@@ -1,0 +1,126 @@
+//! From bytes to rows.
+
+use crate::codec::n_matrix_rows;
+use crate::levels::Levels;
+use crate::{DecodeError, RowCodec, Width, float_rows};
+
+impl RowCodec {
+    /// Decodes a message into `out`, which is **assigned**. What is decoded is always finite.
+    ///
+    /// # Shapes
+    /// `out`: `n_rows x n_cols`, row-major, which also says how many rows the message must have.
+    /// Without columns any whole number of rows is taken.
+    /// # Cost
+    /// One read of the message, one write of `out`; no allocation.
+    /// # Errors
+    /// [`DecodeError::WrongLength`] before a byte is used. [`DecodeError::InvalidMetadata`] or
+    /// [`DecodeError::NotFinite`] for the first row that no encoder writes; rows before it have then
+    /// been decoded.
+    /// # Panics
+    /// If `out.len()` is not a multiple of `n_cols`.
+    /// # Paper
+    /// Equation 5.
+    pub fn decode_rows(
+        &self,
+        message: &[u8],
+        n_cols: usize,
+        out: &mut [f32],
+    ) -> Result<(), DecodeError> {
+        let n_rows = n_matrix_rows(out.len(), n_cols)
+            .unwrap_or_else(|| message.len().checked_div(self.row_metadata_bytes()).unwrap_or(0));
+        self.check_len(message, n_rows, n_cols)?;
+        for row_idx in 0..n_rows {
+            let row = &mut out[row_idx * n_cols..(row_idx + 1) * n_cols];
+            self.decode_row(message, n_rows, row_idx, row, |slot, value| *slot = value)?;
+        }
+        Ok(())
+    }
+
+    /// Adds row `i` of the message to row `row_ids[i]` of `out`, for each `i` in turn.
+    ///
+    /// # Shapes
+    /// `out`: row-major, `n_cols` wide. The message has `row_ids.len()` rows.
+    /// # Cost
+    /// One read of the message, one read and write of the rows named; no allocation.
+    /// # Errors
+    /// As [`Self::decode_rows`]; rows before the one named have then been added.
+    /// # Panics
+    /// If `out.len()` is not a multiple of `n_cols`, or a row id is not a row of `out`.
+    pub fn decode_add_rows(
+        &self,
+        message: &[u8],
+        n_cols: usize,
+        row_ids: &[u32],
+        out: &mut [f32],
+    ) -> Result<(), DecodeError> {
+        let n_out_rows = n_matrix_rows(out.len(), n_cols);
+        self.check_len(message, row_ids.len(), n_cols)?;
+        for (row_idx, &id) in row_ids.iter().enumerate() {
+            let id = id as usize;
+            let row = match n_out_rows {
+                None => &mut out[..],
+                Some(n_out_rows) => {
+                    assert!(id < n_out_rows, "row {id} of a matrix of {n_out_rows} rows");
+                    &mut out[id * n_cols..(id + 1) * n_cols]
+                }
+            };
+            self.decode_row(message, row_ids.len(), row_idx, row, |slot, value| *slot += value)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes one row of a message of the right length, handing each value to `put`.
+    #[inline]
+    fn decode_row(
+        &self,
+        message: &[u8],
+        n_rows: usize,
+        row_idx: usize,
+        row: &mut [f32],
+        put: impl Fn(&mut f32, f32),
+    ) -> Result<(), DecodeError> {
+        let place = self.place(n_rows, row.len(), row_idx);
+        let payload = &message[place.payload()];
+        let Some(max_code) = self.width.max_code() else {
+            return float_rows::decode(payload, row_idx, self.width, row, put);
+        };
+        let (zero, scale) = message[place.metadata()].split_at(self.metadata.bytes());
+        let levels = Levels { zero: self.metadata.read(zero), scale: self.metadata.read(scale) };
+        if !levels.are_valid(max_code) {
+            return Err(DecodeError::InvalidMetadata { row: row_idx });
+        }
+        match self.width {
+            Width::One => dequantize::<1>(payload, levels, row, put),
+            Width::Two => dequantize::<2>(payload, levels, row, put),
+            Width::Four => dequantize::<4>(payload, levels, row, put),
+            _ => dequantize::<8>(payload, levels, row, put),
+        }
+        Ok(())
+    }
+}
+
+/// Reads the codes of one row at `BITS` bits each; padding bits are not looked at.
+#[inline]
+fn dequantize<const BITS: usize>(
+    payload: &[u8],
+    levels: Levels,
+    row: &mut [f32],
+    put: impl Fn(&mut f32, f32),
+) {
+    let max_code = (1 << BITS) - 1;
+    // Up to 16 levels are looked up rather than computed for every value.
+    let mut table = [0.0; 16];
+    if BITS <= 4 {
+        for (code, level) in (0..=max_code).zip(&mut table) {
+            *level = levels.value(code);
+        }
+    }
+    // Eight values take `BITS` bytes.
+    for (slots, bytes) in row.chunks_mut(8).zip(payload.chunks(BITS)) {
+        let packed = bytes.iter().rev().fold(0, |packed, &byte| packed << 8 | u64::from(byte));
+        for (idx, slot) in slots.iter_mut().enumerate() {
+            let code = (packed >> (idx * BITS)) as u32 & max_code;
+            put(slot, if BITS <= 4 { table[code as usize] } else { levels.value(code) });
+        }
+    }
+}

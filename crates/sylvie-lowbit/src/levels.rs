@@ -1,0 +1,263 @@
+//! The levels of one row: where they lie, and which two of them a value lies between.
+
+use crate::{EncodeError, MetadataType};
+
+/// Zero point and scale of one row. Code `k` stands for `fl32(zero + fl32(k * scale))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Levels {
+    pub(crate) zero: f32,
+    pub(crate) scale: f32,
+}
+
+impl Levels {
+    /// The levels 0 to `max_code` that enclose every value of `row`, as tightly as `metadata` can say.
+    ///
+    /// The zero point is the largest value of the type that is at most the minimum; the scale is the
+    /// smallest non-negative one that lifts level `max_code` to the maximum. A row without columns has
+    /// zero point and scale 0.
+    ///
+    /// # Errors
+    /// As [`crate::RowCodec::encode_rows`], naming row `row_idx`.
+    pub(crate) fn enclose(
+        row: &[f32],
+        row_idx: usize,
+        max_code: u32,
+        metadata: MetadataType,
+    ) -> Result<Self, EncodeError> {
+        if row.is_empty() {
+            return Ok(Self { zero: 0.0, scale: 0.0 });
+        }
+        let (min, max) =
+            finite_range(row).map_err(|column| EncodeError::NotFinite { row: row_idx, column })?;
+        let zero = metadata.largest_at_most(min);
+        if zero.is_infinite() {
+            return Err(EncodeError::MetadataOverflow { row: row_idx, metadata });
+        }
+        if (max - min).is_infinite() {
+            return Err(EncodeError::RangeOverflow { row: row_idx });
+        }
+        let scale = metadata.smallest_accepted(|scale| Self { zero, scale }.value(max_code) >= max);
+        if scale.is_infinite() {
+            return Err(EncodeError::MetadataOverflow { row: row_idx, metadata });
+        }
+        let levels = Self { zero, scale };
+        if levels.value(max_code).is_infinite() {
+            return Err(EncodeError::RangeOverflow { row: row_idx });
+        }
+        Ok(levels)
+    }
+
+    /// What `code` stands for: one multiplication and one addition, each rounded to `f32`.
+    #[inline]
+    pub(crate) fn value(self, code: u32) -> f32 {
+        self.zero + code as f32 * self.scale
+    }
+
+    /// Whether every code up to `max_code` stands for a finite value, in ascending order.
+    pub(crate) fn are_valid(self, max_code: u32) -> bool {
+        self.zero.is_finite() && self.scale >= 0.0 && self.value(max_code).is_finite()
+    }
+
+    /// The two levels around a value of the row: the largest code whose level is at most `value`, and
+    /// the one above it. At the highest level the code is `max_code`, and `above` is no level.
+    ///
+    /// `reciprocal` is 1 / scale, for a first guess that exact comparisons then correct: by one step
+    /// as a rule, by more only where rounding makes neighbouring levels equal.
+    #[inline]
+    pub(crate) fn bracket(self, value: f32, reciprocal: f64, max_code: u32) -> Bracket {
+        // The cast saturates, and makes 0 of the NaN of a zero scale.
+        let guess = (f64::from(value) - f64::from(self.zero)) * reciprocal;
+        let mut code = (guess as u32).min(max_code);
+        let (mut below, mut above) = (self.value(code), self.value(code + 1));
+        // Ends at 0, whose level is at most every value of the row.
+        while below > value {
+            code -= 1;
+            (below, above) = (self.value(code), below);
+        }
+        while above <= value && code < max_code {
+            code += 1;
+            (below, above) = (above, self.value(code + 1));
+        }
+        Bracket { code, below, above }
+    }
+
+    /// Rounds a value of the row to one of the two levels around it, up if `word` / 2^32 lies below its
+    /// fractional position between the two, so that a uniform `word` gives `value` on average.
+    ///
+    /// The probability is a multiple of 2^-32, at most 2^-32 above the exact one. A value that is a
+    /// level is never moved.
+    #[inline]
+    pub(crate) fn round(self, value: f32, reciprocal: f64, max_code: u32, word: u32) -> u32 {
+        let bracket = if max_code == 1 {
+            // There is one pair to choose from, without a search. The search would only find 1 for the
+            // upper level itself, and that one is rounded up from 0 by every word.
+            Bracket { code: 0, below: self.value(0), above: self.value(1) }
+        } else {
+            self.bracket(value, reciprocal, max_code)
+        };
+        let below = f64::from(bracket.below);
+        let step = f64::from(bracket.above) - below;
+        // In f64 because neither product may underflow or overflow, and to spare a division. A value
+        // at the highest level has nothing above 0 on the right, and stays.
+        let rounds_up = f64::from(word) * step < (f64::from(value) - below) * TWO_POW_32;
+        bracket.code + u32::from(rounds_up)
+    }
+}
+
+/// A code, its level, and the level above.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bracket {
+    pub(crate) code: u32,
+    pub(crate) below: f32,
+    pub(crate) above: f32,
+}
+
+const TWO_POW_32: f64 = 4_294_967_296.0;
+
+/// Minimum and maximum of a row, or the first column that holds a NaN or an infinity.
+fn finite_range(row: &[f32]) -> Result<(f32, f32), usize> {
+    const N_LANES: usize = 8;
+    const INFINITY: u32 = 0x7f80_0000;
+
+    let mut min = [f32::INFINITY; N_LANES];
+    let mut max = [f32::NEG_INFINITY; N_LANES];
+    let mut magnitude = [0; N_LANES];
+    let mut take = |(lane, &value): (usize, &f32)| {
+        min[lane] = if value < min[lane] { value } else { min[lane] };
+        max[lane] = if value > max[lane] { value } else { max[lane] };
+        magnitude[lane] = magnitude[lane].max(value.to_bits() & !(1 << 31));
+    };
+    // Lanes are independent, so that a compiler may take them in one instruction.
+    let (chunks, rest) = row.as_chunks::<N_LANES>();
+    for chunk in chunks {
+        chunk.iter().enumerate().for_each(&mut take);
+    }
+    rest.iter().enumerate().for_each(take);
+    if magnitude.into_iter().any(|magnitude| magnitude >= INFINITY) {
+        let column = row.iter().position(|value| !value.is_finite());
+        return Err(column.expect("a magnitude of at least infinity is a NaN or an infinity"));
+    }
+    let min = min.into_iter().fold(f32::INFINITY, f32::min);
+    let max = max.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    Ok((min, max))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{Levels, TWO_POW_32, finite_range};
+    use crate::MetadataType;
+
+    /// The number of words that round `value` up, by bisection: `round` is monotone in the word.
+    fn n_words_up(levels: Levels, value: f32, max_code: u32, base: u32) -> u64 {
+        let reciprocal = 1.0 / f64::from(levels.scale);
+        let (mut low, mut high) = (0_u64, 1_u64 << 32);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if levels.round(value, reciprocal, max_code, middle as u32) > base {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Finite values of every size, signs and zeros of both kinds, and neighbours of each other.
+    fn any_row() -> impl Strategy<Value = Vec<f32>> {
+        let wild = any::<u32>().prop_map(f32::from_bits).prop_filter("finite", |v| v.is_finite());
+        let near = (any::<u32>(), 0_u32..2000)
+            .prop_map(|(base, step)| f32::from_bits((base & 0xbf00_0000 | 0x0012_3456) + step));
+        let base = 0x4f00_0000_u32..0x4f00_0040;
+        prop_oneof![
+            prop::collection::vec(wild.prop_map(|v| v / 4.0), 1..9),
+            prop::collection::vec(near, 1..2).prop_flat_map(|v| {
+                let bits = v[0].to_bits();
+                prop::collection::vec((bits..bits + 40).prop_map(f32::from_bits), 1..9)
+            }),
+            prop::collection::vec(base.prop_map(f32::from_bits), 1..9),
+            prop::collection::vec((0_u32..500).prop_map(f32::from_bits), 1..9),
+            prop::collection::vec(-1.0_f32..1.0, 1..9),
+            prop::collection::vec(prop_oneof![Just(0.0_f32), Just(-0.0), 0.0_f32..2.0], 1..9),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Unbiasedness and variance without a statistical doubt: the probability of rounding up is
+        /// counted, and the expected value and the variance follow from it.
+        #[test]
+        fn rounding_is_unbiased(row in any_row(), bits in prop::sample::select(vec![1, 2, 4, 8]),
+                                metadata in prop::sample::select(&MetadataType::ALL[..])) {
+            let max_code = (1_u32 << bits) - 1;
+            let Ok(levels) = Levels::enclose(&row, 0, max_code, metadata) else { return Ok(()) };
+            let reciprocal = 1.0 / f64::from(levels.scale);
+            for &value in &row {
+                // By trying every code, not by a guess.
+                let base = (0..=max_code).rev().find(|&k| levels.value(k) <= value);
+                let base = base.expect("level 0 is at most the minimum");
+                prop_assert_eq!(levels.bracket(value, reciprocal, max_code).code, base);
+                let low = f64::from(levels.value(base));
+                if base == max_code {
+                    prop_assert_eq!(levels.value(base), value);
+                    continue;
+                }
+                let step = f64::from(levels.value(base + 1)) - low;
+                let offset = f64::from(value) - low;
+                // Equal only where f64 cannot tell the value from the level above it.
+                prop_assert!(step > 0.0 && (0.0..=step).contains(&offset));
+                let up = n_words_up(levels, value, max_code, base) as f64 / TWO_POW_32;
+                let slack = step * 2.4e-10;
+                prop_assert!((step * up - offset).abs() <= slack, "{} {} {}", step, up, offset);
+                let variance = step * step * up * (1.0 - up);
+                prop_assert!((variance - offset * (step - offset)).abs() <= step * slack);
+                prop_assert_eq!(up == 0.0, offset == 0.0);
+            }
+        }
+
+        /// The zero point cannot be larger and the scale cannot be smaller.
+        #[test]
+        fn levels_are_as_tight_as_the_metadata_allows(
+            row in any_row(),
+            bits in prop::sample::select(vec![1, 2, 4, 8]),
+            metadata in prop::sample::select(&MetadataType::ALL[..]),
+        ) {
+            let max_code = (1_u32 << bits) - 1;
+            let Ok(levels) = Levels::enclose(&row, 0, max_code, metadata) else { return Ok(()) };
+            let min = row.iter().copied().fold(f32::INFINITY, f32::min);
+            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            prop_assert!(levels.are_valid(max_code));
+            prop_assert!(levels.zero <= min && levels.value(max_code) >= max);
+            // Two zero points of the type cannot both lie between `zero` and `min`.
+            prop_assert_eq!(metadata.largest_at_most(min), levels.zero);
+            if levels.scale > 0.0 {
+                let smaller = metadata.largest_at_most(levels.scale.next_down());
+                prop_assert!(smaller < levels.scale);
+                let top = Levels { scale: smaller, ..levels }.value(max_code);
+                prop_assert!(top < max, "{} with {:e} reaches {:e}", levels.zero, smaller, top);
+            }
+        }
+    }
+
+    #[test]
+    fn the_range_is_found_in_every_position() {
+        for n_cols in 1..40 {
+            for at in 0..n_cols {
+                let mut row = vec![1.0; n_cols];
+                row[at] = 3.0;
+                assert_eq!(finite_range(&row), Ok((if n_cols == 1 { 3.0 } else { 1.0 }, 3.0)));
+                row[at] = -3.0;
+                assert_eq!(finite_range(&row), Ok((-3.0, if n_cols == 1 { -3.0 } else { 1.0 })));
+                for wrong in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    row[at] = wrong;
+                    assert_eq!(finite_range(&row), Err(at));
+                }
+            }
+        }
+    }
+}
