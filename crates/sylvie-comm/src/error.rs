@@ -1,0 +1,106 @@
+//! What can go wrong between ranks.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Tag;
+
+/// The call in which a rank was when something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// The exchange with this tag.
+    Exchange(Tag),
+    /// [`all_gather`](crate::Communicator::all_gather), barriers included.
+    AllGather,
+    /// [`reduce`](crate::Communicator::reduce).
+    Reduce,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exchange(tag) => write!(f, "the exchange of {tag}"),
+            Self::AllGather => f.write_str("all_gather"),
+            Self::Reduce => f.write_str("reduce"),
+        }
+    }
+}
+
+/// Why a call of a [`Communicator`](crate::Communicator) failed.
+///
+/// `peer` is always the other rank. The first error of a rank is final: its later calls return the
+/// same error, or [`Aborted`](Self::Aborted) once the run has been aborted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommError {
+    /// Some rank, possibly this one, ended the run.
+    #[error("rank {rank} aborted the run: {cause}")]
+    Aborted {
+        /// The rank that aborted; the first one, if several did.
+        rank: usize,
+        /// What it said.
+        cause: String,
+    },
+    /// A peer's message did not arrive within the deadline.
+    #[error("rank {rank} waited {waited:?} in vain for rank {peer} in {operation}")]
+    Timeout {
+        /// The rank that waited.
+        rank: usize,
+        /// What it waited for.
+        operation: Operation,
+        /// The first rank whose message was missing.
+        peer: usize,
+        /// Time since the start of the call.
+        waited: Duration,
+    },
+    /// A peer finished although this rank still had business with it.
+    #[error("rank {peer} left before {operation} was complete")]
+    Departed {
+        /// The rank that is gone.
+        peer: usize,
+        /// What is incomplete.
+        operation: Operation,
+    },
+    /// A peer's next message belongs to another exchange than the one that is due.
+    #[error("rank {peer} sent {found}, but {expected} was due")]
+    WrongTag {
+        /// The sender.
+        peer: usize,
+        /// The tag that this rank's plan says.
+        expected: Tag,
+        /// The tag that the message carries.
+        found: Tag,
+    },
+    /// A message has another length than this rank's plan says.
+    #[error("message of {tag} from rank {peer} has {found} bytes instead of {expected}")]
+    WrongLength {
+        /// The exchange.
+        tag: Tag,
+        /// The sender.
+        peer: usize,
+        /// Bytes according to the plan.
+        expected: usize,
+        /// Bytes that arrived.
+        found: usize,
+    },
+    /// A peer is in another collective than this rank.
+    #[error("rank {peer} is in {found}, but this rank is in {expected}")]
+    WrongCollective {
+        /// The other rank.
+        peer: usize,
+        /// What this rank called.
+        expected: Operation,
+        /// What the peer called.
+        found: Operation,
+    },
+    /// A peer reduces a vector of another length than this rank.
+    #[error("rank {peer} reduces {found} values, but this rank reduces {expected}")]
+    UnequalReduce {
+        /// The other rank.
+        peer: usize,
+        /// Values of this rank.
+        expected: usize,
+        /// Values of the peer.
+        found: usize,
+    },
+}

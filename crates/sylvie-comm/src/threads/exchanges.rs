@@ -1,0 +1,128 @@
+//! Messages of exchanges: sent at once, matched on arrival against what is due.
+
+use std::collections::VecDeque;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::Links;
+use super::watch::Watch;
+use crate::{CommError, Incoming, MessageLength, Received, Tag};
+
+/// An exchange in flight between threads.
+#[derive(Debug)]
+#[must_use = "an exchange must be waited for"]
+pub struct PendingExchange {
+    pub(super) rank: usize,
+    pub(super) tag: Tag,
+    number: u64,
+    recvs: Vec<Incoming>,
+}
+
+#[derive(Debug)]
+pub(super) struct Message<B> {
+    tag: Tag,
+    buffer: B,
+}
+
+/// A message that this rank's plan says comes next from a peer.
+#[derive(Debug)]
+struct Due {
+    exchange: u64,
+    tag: Tag,
+    n_bytes: usize,
+}
+
+/// Everything that comes from one peer.
+#[derive(Debug)]
+struct Mailbox<B> {
+    from: Receiver<Message<B>>,
+    /// In the order in which exchanges were started, which is the order of arrival.
+    due: VecDeque<Due>,
+    /// Arrived while the rank waited for a later exchange.
+    early: Vec<(u64, B)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Exchanges<B> {
+    rank: usize,
+    n_started: u64,
+    to: Vec<Sender<Message<B>>>,
+    mailboxes: Vec<Mailbox<B>>,
+}
+
+impl<B> Exchanges<B> {
+    pub(super) fn new(rank: usize, links: Links<Message<B>>) -> Self {
+        let mailbox = |from| Mailbox { from, due: VecDeque::new(), early: Vec::new() };
+        let mailboxes = links.from.into_iter().map(mailbox).collect();
+        Self { rank, n_started: 0, to: links.to, mailboxes }
+    }
+
+    pub(super) fn send(
+        &self,
+        tag: Tag,
+        peer: usize,
+        buffer: B,
+        watch: &Watch,
+    ) -> Result<(), CommError> {
+        watch.send(&self.to[peer], peer, Message { tag, buffer })
+    }
+
+    /// Notes what must arrive for a new exchange.
+    pub(super) fn expect(&mut self, tag: Tag, recvs: &[Incoming]) -> PendingExchange {
+        let number = self.n_started;
+        self.n_started += 1;
+        for recv in recvs {
+            let due = Due { exchange: number, tag, n_bytes: recv.bytes };
+            self.mailboxes[recv.peer].due.push_back(due);
+        }
+        PendingExchange { rank: self.rank, tag, number, recvs: recvs.to_vec() }
+    }
+}
+
+impl<B: MessageLength> Exchanges<B> {
+    /// Blocks until all of `pending` is there.
+    pub(super) fn complete(
+        &mut self,
+        pending: &PendingExchange,
+        watch: &Watch,
+    ) -> Result<Vec<Received<B>>, CommError> {
+        let mut take = |&Incoming { peer, .. }: &Incoming| {
+            let buffer = self.mailboxes[peer].take(peer, pending.number, watch)?;
+            Ok(Received { peer, buffer })
+        };
+        pending.recvs.iter().map(&mut take).collect()
+    }
+}
+
+impl<B: MessageLength> Mailbox<B> {
+    /// The message of `exchange`; those of older exchanges that lie before it are put aside.
+    fn take(&mut self, peer: usize, exchange: u64, watch: &Watch) -> Result<B, CommError> {
+        if let Some(slot) = self.early.iter().position(|(number, _)| *number == exchange) {
+            return Ok(self.early.swap_remove(slot).1);
+        }
+        loop {
+            let message = watch.receive(&self.from, peer)?;
+            let due = self.due.pop_front().expect("the awaited message is still due");
+            let buffer = due.accept(peer, message)?;
+            if due.exchange == exchange {
+                return Ok(buffer);
+            }
+            self.early.push((due.exchange, buffer));
+        }
+    }
+}
+
+impl Due {
+    /// Checks a message against the plan before anybody uses a byte of it.
+    fn accept<B: MessageLength>(&self, peer: usize, message: Message<B>) -> Result<B, CommError> {
+        let Message { tag: found, buffer } = message;
+        if found != self.tag {
+            return Err(CommError::WrongTag { peer, expected: self.tag, found });
+        }
+        let (expected, found) = (self.n_bytes, buffer.n_bytes());
+        if found != expected {
+            return Err(CommError::WrongLength { tag: self.tag, peer, expected, found });
+        }
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,208 @@
+//! Ranks as threads of one process.
+//!
+//! Every ordered pair of ranks has two channels, one for messages of exchanges and one for
+//! collectives, so that neither has to look past the other's. All are unbounded: a send never blocks,
+//! hence no order of calls that the trait allows can deadlock. A rank blocks in one place only
+//! ([`watch`]), on the peer's channel, the abort channel and the deadline together.
+
+mod abort;
+mod collectives;
+mod exchanges;
+mod run;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::{
+    CommError, Communicator, Incoming, MessageLength, Operation, Outgoing, Received, Tag, Traffic,
+    reduction,
+};
+use abort::{Abort, Alarm};
+use collectives::Collectives;
+use exchanges::Exchanges;
+use watch::Watch;
+
+pub use exchanges::PendingExchange;
+pub use run::{RankError, run_ranks};
+
+/// Settings of ranks that are threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadOptions {
+    /// How long one call may wait for its peers. It must exceed the longest computation between two
+    /// calls, since the fastest rank waits that long for the slowest.
+    pub deadline: Duration,
+    /// Stack of each rank's thread.
+    pub stack_bytes: usize,
+}
+
+impl Default for ThreadOptions {
+    /// A deadline of 60 s and stacks of 16 MiB.
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(60), stack_bytes: 16 << 20 }
+    }
+}
+
+/// One end of all the channels of one kind, indexed by rank. A rank's channel to itself stays empty.
+#[derive(Debug)]
+struct Links<T> {
+    to: Vec<Sender<T>>,
+    from: Vec<Receiver<T>>,
+}
+
+/// The communicator of one rank among threads; [`run_ranks`] makes it.
+///
+/// It is `Send`: a rank may lend it to a thread of its own. A message moves as the buffer itself, so
+/// the receiver gets the sender's allocation. A peer that has left after sending all it owed is no
+/// error; one that owes something is [`CommError::Departed`].
+#[derive(Debug)]
+pub struct Threads<B> {
+    rank: usize,
+    size: usize,
+    deadline: Duration,
+    alarm: Alarm,
+    exchanges: Exchanges<B>,
+    collectives: Collectives,
+    traffic: Traffic,
+    failure: Option<CommError>,
+}
+
+/// Connects `n_ranks` ranks, returned in rank order.
+fn connect<B>(n_ranks: usize, deadline: Duration, abort: &Arc<Abort>) -> Vec<Threads<B>> {
+    let exchanges = mesh(n_ranks);
+    let collectives = mesh(n_ranks);
+    let of_rank = |(rank, (exchanges, collectives))| Threads {
+        rank,
+        size: n_ranks,
+        deadline,
+        alarm: abort.alarm(),
+        exchanges: Exchanges::new(rank, exchanges),
+        collectives: Collectives::new(rank, collectives),
+        traffic: Traffic::default(),
+        failure: None,
+    };
+    exchanges.into_iter().zip(collectives).enumerate().map(of_rank).collect()
+}
+
+/// A channel for every ordered pair, sorted into the links of each rank.
+fn mesh<T>(n_ranks: usize) -> Vec<Links<T>> {
+    let mut links: Vec<_> =
+        (0..n_ranks).map(|_| Links { to: Vec::new(), from: Vec::new() }).collect();
+    for sender in 0..n_ranks {
+        for receiver in 0..n_ranks {
+            let (to, from) = unbounded();
+            links[sender].to.push(to);
+            links[receiver].from.push(from);
+        }
+    }
+    links
+}
+
+impl<B> Threads<B> {
+    /// Runs one operation unless the run is over, and remembers its error.
+    fn guarded<T>(
+        &mut self,
+        operation: Operation,
+        run: impl FnOnce(&mut Self, &Watch) -> Result<T, CommError>,
+    ) -> Result<T, CommError> {
+        self.alarm.check()?;
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let watch = Watch::new(self.rank, operation, self.alarm.clone(), self.deadline);
+        let outcome = run(self, &watch);
+        if let Err(failure) = &outcome {
+            self.failure = Some(failure.clone());
+        }
+        outcome
+    }
+
+    fn assert_peers(&self, what: &str, peers: impl Iterator<Item = usize>) {
+        let mut seen = vec![false; self.size];
+        for peer in peers {
+            assert!(peer < self.size, "{what} names rank {peer} of {} ranks", self.size);
+            assert!(peer != self.rank, "{what} names its own rank {peer}");
+            assert!(!seen[peer], "{what} names rank {peer} twice");
+            seen[peer] = true;
+        }
+    }
+}
+
+impl<B: Send + MessageLength> Communicator for Threads<B> {
+    type Buffer = B;
+    type Pending = PendingExchange;
+
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn start(
+        &mut self,
+        tag: Tag,
+        sends: Vec<Outgoing<B>>,
+        recvs: &[Incoming],
+    ) -> Result<PendingExchange, CommError> {
+        self.assert_peers("a send", sends.iter().map(|send| send.peer));
+        self.assert_peers("a receive", recvs.iter().map(|recv| recv.peer));
+        for send in &sends {
+            let (found, said) =
+                (send.buffer.n_bytes() as u64, send.payload_bytes + send.metadata_bytes);
+            assert!(found == said, "a buffer of {found} bytes is counted as {said} bytes");
+        }
+        self.guarded(Operation::Exchange(tag), |this, watch| {
+            for send in sends {
+                let (payload_bytes, metadata_bytes) = (send.payload_bytes, send.metadata_bytes);
+                this.exchanges.send(tag, send.peer, send.buffer, watch)?;
+                this.traffic.record(tag, payload_bytes, metadata_bytes);
+            }
+            Ok(this.exchanges.expect(tag, recvs))
+        })
+    }
+
+    fn wait(&mut self, pending: PendingExchange) -> Result<Vec<Received<B>>, CommError> {
+        assert!(
+            pending.rank == self.rank,
+            "rank {} waits for an exchange of rank {}",
+            self.rank,
+            pending.rank
+        );
+        self.guarded(Operation::Exchange(pending.tag), |this, watch| {
+            this.exchanges.complete(&pending, watch)
+        })
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+        self.guarded(Operation::AllGather, |this, watch| {
+            let gathered = this.collectives.all_gather(bytes, watch)?;
+            this.traffic.gathered.record(bytes.len() * (this.size - 1));
+            Ok(gathered)
+        })
+    }
+
+    fn reduce(&mut self, values: &mut [f32]) -> Result<(), CommError> {
+        self.guarded(Operation::Reduce, |this, watch| {
+            this.collectives.reduce(values, watch)?;
+            let n_bytes = reduction::bytes_sent(values.len(), this.size, this.rank);
+            this.traffic.reduced.record(n_bytes);
+            Ok(())
+        })
+    }
+
+    fn abort(&mut self, cause: &str) {
+        self.alarm.raise(self.rank, cause);
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+}

@@ -1,0 +1,69 @@
+//! The only place where a rank blocks.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
+
+use super::abort::Alarm;
+use crate::{CommError, Operation};
+
+/// What one call waits for, since when, and what may interrupt it.
+pub(super) struct Watch {
+    rank: usize,
+    operation: Operation,
+    alarm: Alarm,
+    started: Instant,
+    deadline: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(rank: usize, operation: Operation, alarm: Alarm, deadline: Duration) -> Self {
+        Self { rank, operation, alarm, started: Instant::now(), deadline }
+    }
+
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The next message of `peer`; sleeps until it is there, the run is aborted, the peer has left
+    /// or the call's deadline has passed.
+    pub(super) fn receive<T>(&self, from: &Receiver<T>, peer: usize) -> Result<T, CommError> {
+        match from.try_recv() {
+            Ok(message) => return Ok(message),
+            Err(TryRecvError::Disconnected) => return Err(self.departed(peer)),
+            Err(TryRecvError::Empty) => {}
+        }
+        let mut select = Select::new();
+        let from_peer = select.recv(from);
+        select.recv(self.alarm.closed());
+        let remaining = self.deadline.saturating_sub(self.started.elapsed());
+        match select.select_timeout(remaining) {
+            Ok(ready) if ready.index() == from_peer => {
+                ready.recv(from).map_err(|_| self.departed(peer))
+            }
+            Ok(ready) => match ready.recv(self.alarm.closed()) {
+                Ok(never) => match never {},
+                // The cause is set before the channel closes, so the check fails here.
+                Err(_) => self.alarm.check().and(Err(self.departed(peer))),
+            },
+            Err(_) => Err(self.timeout(peer)),
+        }
+    }
+
+    /// Hands `message` to `peer`, which never blocks.
+    pub(super) fn send<T>(&self, to: &Sender<T>, peer: usize, message: T) -> Result<(), CommError> {
+        to.send(message).map_err(|_| self.departed(peer))
+    }
+
+    /// A closed channel: a peer that failed has raised the abort before it closed its channels, so
+    /// without one it left of its own accord.
+    fn departed(&self, peer: usize) -> CommError {
+        let departed = CommError::Departed { peer, operation: self.operation };
+        self.alarm.check().err().unwrap_or(departed)
+    }
+
+    fn timeout(&self, peer: usize) -> CommError {
+        let (rank, operation) = (self.rank, self.operation);
+        CommError::Timeout { rank, operation, peer, waited: self.started.elapsed() }
+    }
+}

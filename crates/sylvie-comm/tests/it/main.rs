@@ -1,0 +1,4 @@
+//! Integration tests: the conformance suites on threads, and what only threads promise.
+
+mod conformance;
+mod threads;
