@@ -1,0 +1,262 @@
+//! What a network is made of.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The kind of a network's graph layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// Graph convolution (Kipf and Welling 2017), on symmetric graphs.
+    Gcn,
+    /// GraphSAGE with mean aggregation (Hamilton et al. 2017).
+    Sage,
+    /// Graph attention (Velickovic et al. 2018).
+    Gat,
+}
+
+/// What stands between two layers, before ReLU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// LayerNorm with gain and offset.
+    Layer,
+    /// Nothing.
+    None,
+}
+
+/// A word that names no model, norm or metric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} '{word}', expected one of {expected}")]
+pub struct ParseModelError {
+    /// What was read.
+    pub what: &'static str,
+    /// The word found.
+    pub word: String,
+    /// The words allowed.
+    pub expected: &'static str,
+}
+
+impl FromStr for ModelKind {
+    type Err = ParseModelError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "gcn" => Ok(Self::Gcn),
+            "sage" => Ok(Self::Sage),
+            "gat" => Ok(Self::Gat),
+            _ => {
+                let (what, expected) = ("model", "sage, gcn, gat");
+                Err(ParseModelError { what, word: word.to_owned(), expected })
+            }
+        }
+    }
+}
+
+impl fmt::Display for ModelKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gcn => "gcn",
+            Self::Sage => "sage",
+            Self::Gat => "gat",
+        })
+    }
+}
+
+impl FromStr for NormKind {
+    type Err = ParseModelError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "layer" => Ok(Self::Layer),
+            "none" => Ok(Self::None),
+            _ => {
+                let (what, expected) = ("norm", "layer, none");
+                Err(ParseModelError { what, word: word.to_owned(), expected })
+            }
+        }
+    }
+}
+
+impl fmt::Display for NormKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Layer => "layer",
+            Self::None => "none",
+        })
+    }
+}
+
+/// Shape of a network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// Kind of the graph layers.
+    pub kind: ModelKind,
+    /// Features a node.
+    pub n_inputs: usize,
+    /// Columns between layers.
+    pub n_hidden: usize,
+    /// Columns of the output.
+    pub n_classes: usize,
+    /// All layers, linear ones included.
+    pub n_layers: usize,
+    /// How many of the last layers are linear.
+    pub n_linear: usize,
+    /// Attention heads (GAT).
+    pub n_heads: usize,
+    /// Dropout rate at the input of every layer.
+    pub dropout: f32,
+    /// Normalisation between layers.
+    pub norm: NormKind,
+}
+
+/// A network that cannot be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No layers, or more than 255.
+    #[error("{n_layers} layers are not between 1 and 255")]
+    LayerCount {
+        /// Layers asked for.
+        n_layers: usize,
+    },
+    /// Linear layers only.
+    #[error("{n_linear} linear layers of {n_layers} leave no graph layer")]
+    NoGraphLayer {
+        /// All layers.
+        n_layers: usize,
+        /// Linear layers.
+        n_linear: usize,
+    },
+    /// A width of zero.
+    #[error("the number of {what} is 0")]
+    ZeroWidth {
+        /// What is zero.
+        what: &'static str,
+    },
+    /// Heads that do not divide the hidden columns.
+    #[error("{n_heads} heads do not divide {n_hidden} hidden columns")]
+    Heads {
+        /// Heads.
+        n_heads: usize,
+        /// Hidden columns.
+        n_hidden: usize,
+    },
+    /// A dropout rate outside [0, 1).
+    #[error("a dropout rate of {rate} is not in [0, 1)")]
+    DropoutRate {
+        /// The rate.
+        rate: f32,
+    },
+}
+
+/// Name and shape of one weight tensor of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Name inside the layer: `w`, `b`, ...
+    pub name: &'static str,
+    /// Rows: inputs, heads, or 1.
+    pub n_rows: usize,
+    /// Columns.
+    pub n_cols: usize,
+    /// How it starts.
+    pub(crate) start: Start,
+}
+
+/// How a weight tensor starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Glorot { fan_in: usize, fan_out: usize },
+    Zero,
+    One,
+}
+
+impl ModelConfig {
+    /// Checks that the network can be built.
+    ///
+    /// # Errors
+    /// The first thing that does not fit.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.n_layers == 0 || self.n_layers > 255 {
+            return Err(ConfigError::LayerCount { n_layers: self.n_layers });
+        }
+        if self.n_linear >= self.n_layers {
+            let (n_layers, n_linear) = (self.n_layers, self.n_linear);
+            return Err(ConfigError::NoGraphLayer { n_layers, n_linear });
+        }
+        for (what, width) in [
+            ("input features", self.n_inputs),
+            ("hidden columns", self.n_hidden),
+            ("classes", self.n_classes),
+            ("heads", self.n_heads),
+        ] {
+            if width == 0 {
+                return Err(ConfigError::ZeroWidth { what });
+            }
+        }
+        let heads_divide = self.n_hidden.is_multiple_of(self.n_heads);
+        if self.kind == ModelKind::Gat && self.n_layers > 1 && !heads_divide {
+            return Err(ConfigError::Heads { n_heads: self.n_heads, n_hidden: self.n_hidden });
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(ConfigError::DropoutRate { rate: self.dropout });
+        }
+        Ok(())
+    }
+
+    /// Number of graph layers; the linear ones follow them.
+    #[must_use]
+    pub fn n_graph_layers(&self) -> usize {
+        self.n_layers - self.n_linear
+    }
+
+    /// Whether layer `layer` is the last, which is bare.
+    #[must_use]
+    pub fn is_last(&self, layer: usize) -> bool {
+        layer + 1 == self.n_layers
+    }
+
+    /// Columns that layer `layer` reads.
+    #[must_use]
+    pub fn n_columns_in(&self, layer: usize) -> usize {
+        if layer == 0 { self.n_inputs } else { self.n_hidden }
+    }
+
+    /// Columns that layer `layer` gives.
+    #[must_use]
+    pub fn n_columns_out(&self, layer: usize) -> usize {
+        if self.is_last(layer) { self.n_classes } else { self.n_hidden }
+    }
+
+    /// Whether layer `layer` reads neighbours.
+    #[must_use]
+    pub fn is_graph_layer(&self, layer: usize) -> bool {
+        layer < self.n_graph_layers()
+    }
+
+    /// The weight tensors of a layer, in the order in which they are kept.
+    #[must_use]
+    pub fn tensors(&self, layer: usize) -> Vec<TensorSpec> {
+        let (n_in, n_out) = (self.n_columns_in(layer), self.n_columns_out(layer));
+        let dense = |name, n_rows, n_cols| {
+            let start = Start::Glorot { fan_in: n_rows, fan_out: n_cols };
+            TensorSpec { name, n_rows, n_cols, start }
+        };
+        let row = |name, n_cols, start| TensorSpec { name, n_rows: 1, n_cols, start };
+        let bias = row("b", n_out, Start::Zero);
+        let mut tensors = if !self.is_graph_layer(layer) || self.kind == ModelKind::Gcn {
+            vec![dense("w", n_in, n_out), bias]
+        } else if self.kind == ModelKind::Sage {
+            vec![dense("w_self", n_in, n_out), dense("w_neigh", n_in, n_out), bias]
+        } else {
+            // Concatenated heads share the columns; in the last layer each head has them all.
+            let width = if self.is_last(layer) { n_out } else { n_out / self.n_heads };
+            let start = Start::Glorot { fan_in: width, fan_out: 1 };
+            let scores = |name| TensorSpec { name, n_rows: self.n_heads, n_cols: width, start };
+            vec![dense("w", n_in, self.n_heads * width), scores("a_src"), scores("a_dst"), bias]
+        };
+        if !self.is_last(layer) && self.norm == NormKind::Layer {
+            tensors.push(row("ln_w", n_out, Start::One));
+            tensors.push(row("ln_b", n_out, Start::Zero));
+        }
+        tensors
+    }
+}

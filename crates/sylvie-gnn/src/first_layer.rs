@@ -1,0 +1,176 @@
+//! The first layer's rows: raw features, whose aggregate never changes.
+
+use std::sync::Arc;
+
+use sylvie_graph::{Block, DenseMatrix, Features, PartGraph, SparseMatrix};
+use sylvie_tensor::Backend;
+
+use crate::config::ModelKind;
+use crate::gcn;
+use crate::input::{Context, Input};
+use crate::sage;
+
+/// The raw features of the own rows, and their aggregate with the neighbours', computed once.
+pub struct KeptAggregate<B: Backend> {
+    /// SAGE's own rows; absent for GCN, whose aggregate holds them.
+    pub(crate) own: Option<Input<B>>,
+    pub(crate) aggregate: Input<B>,
+}
+
+impl<B: Backend> Input<B> {
+    /// Brings features to the backend.
+    #[must_use]
+    pub fn from_features(backend: &B, features: &Features) -> Self {
+        match features {
+            Features::Dense(x) => Self::dense(backend.upload(x.n_rows(), x.n_cols(), x.values())),
+            Features::Sparse(x) => Self::Sparse(Arc::new(backend.upload_sparse(x))),
+        }
+    }
+}
+
+impl<B: Backend> KeptAggregate<B> {
+    /// Aggregates the features of a part: `own` rows, and one entry of `halo` a halo block.
+    ///
+    /// Sparse features give a sparse aggregate.
+    ///
+    /// # Panics
+    /// If `kind` is GAT, whose weights change what is aggregated, or if dense and sparse are mixed.
+    #[must_use]
+    pub fn new(
+        kind: ModelKind,
+        ctx: Context<'_, B>,
+        part: &PartGraph,
+        own: &Features,
+        halo: &[Features],
+    ) -> Self {
+        assert!(kind != ModelKind::Gat, "GAT's first layer has no aggregate to keep");
+        assert_eq!(halo.len(), part.halo_blocks().len(), "halo features and halo blocks");
+        let aggregate = match own {
+            Features::Dense(own) => dense_aggregate(kind, ctx, own, halo),
+            Features::Sparse(own) => {
+                let matrix = sparse_aggregate(kind, part, own, halo);
+                Input::Sparse(Arc::new(ctx.backend.upload_sparse(&matrix)))
+            }
+        };
+        let own = (kind == ModelKind::Sage).then(|| Input::from_features(ctx.backend, own));
+        Self { own, aggregate }
+    }
+}
+
+fn dense_aggregate<B: Backend>(
+    kind: ModelKind,
+    ctx: Context<'_, B>,
+    own: &DenseMatrix,
+    halo: &[Features],
+) -> Input<B> {
+    let upload = |x: &DenseMatrix| ctx.backend.upload(x.n_rows(), x.n_cols(), x.values());
+    let blocks = halo.iter().map(|block| match block {
+        Features::Dense(block) => upload(block),
+        Features::Sparse(_) => panic!("sparse halo features beside dense own ones"),
+    });
+    let own = upload(own);
+    if kind == ModelKind::Gcn {
+        let mut partial = gcn::begin(ctx, &own);
+        for (index, block) in blocks.enumerate() {
+            gcn::add_block(ctx, index, &block, &mut partial);
+        }
+        return Input::dense(gcn::aggregate(ctx, partial));
+    }
+    let own = Arc::new(own);
+    let mut partial = sage::begin(ctx, Input::Dense(Arc::clone(&own)), &own);
+    for (index, block) in blocks.enumerate() {
+        sage::add_block(ctx, index, &block, &mut partial);
+    }
+    Input::dense(sage::aggregate(ctx, partial).1)
+}
+
+/// Adds up sparse rows, one row of the result at a time.
+struct RowSum {
+    sums: Vec<f32>,
+    touched: Vec<u32>,
+    is_touched: Vec<bool>,
+}
+
+impl RowSum {
+    fn new(n_cols: usize) -> Self {
+        Self { sums: vec![0.0; n_cols], touched: Vec::new(), is_touched: vec![false; n_cols] }
+    }
+
+    fn add(&mut self, factor: f32, (columns, values): (&[u32], &[f32])) {
+        for (&column, &value) in columns.iter().zip(values) {
+            let at = column as usize;
+            if !self.is_touched[at] {
+                self.is_touched[at] = true;
+                self.touched.push(column);
+            }
+            self.sums[at] += factor * value;
+        }
+    }
+
+    /// Appends the sums times `factor`, and starts the next row.
+    fn take(&mut self, factor: f32, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
+        self.touched.sort_unstable();
+        for column in self.touched.drain(..) {
+            let at = column as usize;
+            indices.push(column);
+            values.push(self.sums[at] * factor);
+            self.sums[at] = 0.0;
+            self.is_touched[at] = false;
+        }
+    }
+}
+
+/// The same sums as the dense aggregate, in the same order.
+fn sparse_aggregate(
+    kind: ModelKind,
+    part: &PartGraph,
+    own: &SparseMatrix,
+    halo: &[Features],
+) -> SparseMatrix {
+    let sources: Vec<&SparseMatrix> = std::iter::once(own)
+        .chain(halo.iter().map(|block| match block {
+            Features::Sparse(block) => block,
+            Features::Dense(_) => panic!("dense halo features beside sparse own ones"),
+        }))
+        .collect();
+    let gcn_factor = |degree: u32| (1.0 / (f64::from(degree) + 1.0).sqrt()) as f32;
+    let mut sum = RowSum::new(own.n_cols());
+    let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+    let mut next = vec![0; part.blocks.len()];
+    for row in 0..part.n_local() {
+        let degree = part.degrees[row];
+        if kind == ModelKind::Gcn {
+            sum.add(gcn_factor(degree), own.row(row));
+        }
+        for ((block, source), next) in part.blocks.iter().zip(&sources).zip(&mut next) {
+            for &column in block_row(block, row, next) {
+                let factor = match kind {
+                    ModelKind::Gcn => gcn_factor(block.column_degrees[column as usize]),
+                    _ => 1.0,
+                };
+                sum.add(factor, source.row(column as usize));
+            }
+        }
+        let factor = match kind {
+            ModelKind::Gcn => gcn_factor(degree),
+            _ if degree == 0 => 0.0,
+            _ => 1.0 / degree as f32,
+        };
+        sum.take(factor, &mut indices, &mut values);
+        indptr.push(indices.len() as u64);
+    }
+    match SparseMatrix::new(own.n_cols(), &indptr, &indices, &values) {
+        Ok(matrix) => matrix,
+        Err(error) => panic!("an aggregate of sparse rows is a sparse matrix: {error}"),
+    }
+}
+
+/// The columns of local row `row`, visited in ascending order; `next` is the cursor into the block.
+fn block_row<'a>(block: &'a Block, row: usize, next: &mut usize) -> &'a [u32] {
+    if block.rows.get(*next).is_some_and(|&candidate| candidate as usize == row) {
+        *next += 1;
+        block.edges.row(*next - 1)
+    } else {
+        &[]
+    }
+}

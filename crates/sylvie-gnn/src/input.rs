@@ -1,0 +1,123 @@
+//! What a layer reads, and under which circumstances.
+
+use std::sync::Arc;
+
+use sylvie_random::Family;
+use sylvie_tensor::{Backend, Mode};
+
+use crate::structure::Structure;
+
+/// Rows that a layer reads.
+pub enum Input<B: Backend> {
+    /// Every value stored.
+    Dense(Arc<B::Matrix>),
+    /// Raw sparse features.
+    Sparse(Arc<B::Sparse>),
+}
+
+impl<B: Backend> Clone for Input<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Dense(matrix) => Self::Dense(Arc::clone(matrix)),
+            Self::Sparse(matrix) => Self::Sparse(Arc::clone(matrix)),
+        }
+    }
+}
+
+impl<B: Backend> Input<B> {
+    /// Wraps a dense matrix.
+    #[must_use]
+    pub fn dense(matrix: B::Matrix) -> Self {
+        Self::Dense(Arc::new(matrix))
+    }
+
+    /// `out (+)= self w`.
+    pub(crate) fn matmul(&self, backend: &B, w: &B::Matrix, mode: Mode, out: &mut B::Matrix) {
+        match self {
+            Self::Dense(x) => backend.matmul(x, w, mode, out),
+            Self::Sparse(x) => backend.sparse_matmul(x, w, mode, out),
+        }
+    }
+
+    /// `out (+)= self^T dy`.
+    pub(crate) fn matmul_tn(&self, backend: &B, dy: &B::Matrix, mode: Mode, out: &mut B::Matrix) {
+        match self {
+            Self::Dense(x) => backend.matmul_tn(x, dy, mode, out),
+            Self::Sparse(x) => backend.sparse_matmul_tn(x, dy, mode, out),
+        }
+    }
+
+    /// These rows after dropout; themselves without.
+    pub(crate) fn dropped(
+        &self,
+        backend: &B,
+        dropout: Option<(f32, Family)>,
+        keys: &B::Index,
+    ) -> Self {
+        let Some((rate, draws)) = dropout else {
+            return self.clone();
+        };
+        match self {
+            Self::Dense(x) => {
+                let mut dropped = backend.copy(x);
+                backend.dropout(rate, draws, keys, &mut dropped);
+                Self::dense(dropped)
+            }
+            Self::Sparse(x) => Self::Sparse(Arc::new(backend.sparse_dropout(rate, draws, keys, x))),
+        }
+    }
+}
+
+/// Dropout at the input of one layer in one epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout {
+    /// Probability of dropping a value.
+    pub rate: f32,
+    /// Draws for rows.
+    pub rows: Family,
+    /// Draws for the first layer's kept aggregate.
+    pub aggregate: Family,
+}
+
+/// Where and how a layer is computed.
+pub struct Context<'a, B: Backend> {
+    /// The machine.
+    pub backend: &'a B,
+    /// The part's edges.
+    pub structure: &'a Structure<B>,
+    /// Dropout; absent in evaluation or at rate 0.
+    pub dropout: Option<Dropout>,
+}
+
+impl<B: Backend> Clone for Context<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Context<'_, B> {}
+
+impl<B: Backend> Context<'_, B> {
+    pub(crate) fn row_dropout(&self) -> Option<(f32, Family)> {
+        self.dropout.map(|dropout| (dropout.rate, dropout.rows))
+    }
+
+    pub(crate) fn aggregate_dropout(&self) -> Option<(f32, Family)> {
+        self.dropout.map(|dropout| (dropout.rate, dropout.aggregate))
+    }
+
+    /// Applies the mask of the rows' dropout to gradients with respect to them.
+    pub(crate) fn drop_gradient(&self, keys: &B::Index, gradient: &mut B::Matrix) {
+        if let Some((rate, draws)) = self.row_dropout() {
+            self.backend.dropout(rate, draws, keys, gradient);
+        }
+    }
+}
+
+/// Gradients of a layer with respect to the rows it read.
+pub struct InputGrads<B: Backend> {
+    /// Of the own rows.
+    pub own: B::Matrix,
+    /// Of each block of halo rows.
+    pub halo: Vec<B::Matrix>,
+}

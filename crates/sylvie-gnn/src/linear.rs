@@ -1,0 +1,37 @@
+//! A dense layer: `y = x W + b`. Tensors: `w` [in, out], `b` [1, out].
+
+use sylvie_tensor::{Backend, Mode};
+
+use crate::input::{Context, Input};
+
+/// The rows read, after dropout.
+pub(crate) struct LinearSaved<B: Backend> {
+    own: Input<B>,
+}
+
+pub(crate) fn forward<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    own: Input<B>,
+) -> (B::Matrix, LinearSaved<B>) {
+    let [w, b, ..] = weights else { panic!("{} tensors for a linear layer", weights.len()) };
+    let mut y = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(w).1);
+    own.matmul(ctx.backend, w, Mode::Assign, &mut y);
+    ctx.backend.add_bias(b, &mut y);
+    (y, LinearSaved { own })
+}
+
+/// Assigns the weights' gradients and returns that of the rows read.
+pub(crate) fn backward<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    saved: &LinearSaved<B>,
+    dy: &B::Matrix,
+    grads: &mut [B::Matrix],
+) -> B::Matrix {
+    saved.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
+    let mut dx = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[0]).0);
+    ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dx);
+    dx
+}

@@ -1,0 +1,72 @@
+//! Losses over the labelled training rows of a part.
+
+use sylvie_graph::Labels;
+use sylvie_tensor::Backend;
+
+/// Rows with a known label, and their labels.
+pub struct Targets<B: Backend> {
+    n_rows: usize,
+    rows: B::Index,
+    kind: TargetKind<B>,
+}
+
+enum TargetKind<B: Backend> {
+    Single(B::Index),
+    Multi(B::Matrix),
+}
+
+impl<B: Backend> Targets<B> {
+    /// Labels of the local rows `rows`, whose nodes are `ids`; nodes without a label are left out.
+    ///
+    /// # Panics
+    /// If there are not as many ids as rows.
+    #[must_use]
+    pub fn new(backend: &B, labels: &Labels, rows: &[u32], ids: &[u32]) -> Self {
+        assert_eq!(rows.len(), ids.len(), "rows and ids of targets");
+        let known = |pair: &(&u32, &u32)| labels.is_labelled(*pair.1 as usize);
+        let (rows, ids): (Vec<u32>, Vec<u32>) = rows.iter().zip(ids).filter(known).unzip();
+        let kind = match labels {
+            Labels::Single { classes, .. } => {
+                let classes: Vec<u32> = ids.iter().map(|&id| classes[id as usize]).collect();
+                TargetKind::Single(backend.upload_index(&classes))
+            }
+            Labels::Multi { n_classes, values, .. } => {
+                let width = *n_classes as usize;
+                let row = |&id: &u32| &values[id as usize * width..][..width];
+                let values: Vec<f32> = ids.iter().flat_map(row).map(|&v| f32::from(v)).collect();
+                TargetKind::Multi(backend.upload(ids.len(), width, &values))
+            }
+        };
+        Self { n_rows: rows.len(), rows: backend.upload_index(&rows), kind }
+    }
+
+    /// Number of labelled rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+}
+
+/// Sum over the rows of cross-entropy, or of the mean over classes of binary cross-entropy with logits;
+/// and its gradient with respect to all `logits`.
+///
+/// # Paper
+/// The authors sum over classes for multi-labels; the mean is a stated deviation.
+pub fn loss_and_gradient<B: Backend>(
+    backend: &B,
+    logits: &B::Matrix,
+    targets: &Targets<B>,
+) -> (f64, B::Matrix) {
+    let (n_rows, n_cols) = backend.shape(logits);
+    let mut gradient = backend.zeros(n_rows, n_cols);
+    let rows = &targets.rows;
+    let loss = match &targets.kind {
+        TargetKind::Single(classes) => {
+            backend.softmax_cross_entropy(logits, rows, classes, &mut gradient)
+        }
+        TargetKind::Multi(values) => {
+            backend.binary_cross_entropy(logits, rows, values, &mut gradient)
+        }
+    };
+    (loss, gradient)
+}

@@ -1,0 +1,68 @@
+//! A part's edges on a backend, with the factors that layers need.
+
+use sylvie_graph::{Block, PartGraph};
+use sylvie_tensor::Backend;
+
+/// A part of a graph, ready to compute on.
+pub struct Structure<B: Backend> {
+    /// Number of own rows.
+    pub n_local: usize,
+    /// Global ids of the own rows: their keys in random draws.
+    pub own_keys: B::Index,
+    /// Edges between own rows.
+    pub own: B::Adjacency,
+    /// Edges from halo rows, one block an owner, owners ascending.
+    pub halo: Vec<HaloBlock<B>>,
+    /// GCN's `1 / sqrt(degree + 1)` of the own rows, `n_local x 1`.
+    pub(crate) gcn_factors: B::Matrix,
+    /// SAGE's `1 / degree` of the own rows, 0 without neighbours, `n_local x 1`.
+    pub(crate) mean_factors: B::Matrix,
+}
+
+/// Edges from the halo rows of one owner.
+pub struct HaloBlock<B: Backend> {
+    /// The part that owns the rows.
+    pub owner: u32,
+    /// Number of halo rows.
+    pub n_rows: usize,
+    /// Global ids of the halo rows.
+    pub keys: B::Index,
+    pub(crate) edges: B::Adjacency,
+    pub(crate) gcn_factors: B::Matrix,
+}
+
+impl<B: Backend> Structure<B> {
+    /// Brings a part to the backend.
+    #[must_use]
+    pub fn new(backend: &B, part: &PartGraph) -> Self {
+        let n_local = part.n_local();
+        let mean: Vec<f32> =
+            part.degrees.iter().map(|&d| if d == 0 { 0.0 } else { 1.0 / d as f32 }).collect();
+        Self {
+            n_local,
+            own_keys: backend.upload_index(&part.own_ids),
+            own: backend.upload_block(part.own_block()),
+            halo: part.halo_blocks().iter().map(|block| HaloBlock::new(backend, block)).collect(),
+            gcn_factors: gcn_factors(backend, &part.degrees),
+            mean_factors: backend.upload(n_local, 1, &mean),
+        }
+    }
+}
+
+impl<B: Backend> HaloBlock<B> {
+    fn new(backend: &B, block: &Block) -> Self {
+        Self {
+            owner: block.owner,
+            n_rows: block.column_ids.len(),
+            keys: backend.upload_index(&block.column_ids),
+            edges: backend.upload_block(block),
+            gcn_factors: gcn_factors(backend, &block.column_degrees),
+        }
+    }
+}
+
+fn gcn_factors<B: Backend>(backend: &B, degrees: &[u32]) -> B::Matrix {
+    let factors: Vec<f32> =
+        degrees.iter().map(|&d| (1.0 / (f64::from(d) + 1.0).sqrt()) as f32).collect();
+    backend.upload(degrees.len(), 1, &factors)
+}

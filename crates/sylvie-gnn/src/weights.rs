@@ -1,0 +1,148 @@
+//! Weights, their gradients and the optimiser.
+
+use sylvie_random::{Coordinates, Family, Pass, Stream, unit_f32};
+use sylvie_tensor::{AdamStep, Backend};
+
+use crate::config::{ModelConfig, Start, TensorSpec};
+
+/// All weight tensors of a network, a layer at a time.
+pub struct Weights<B: Backend> {
+    layers: Vec<Vec<B::Matrix>>,
+}
+
+/// Gradients, shaped like the weights.
+pub struct Gradients<B: Backend> {
+    layers: Vec<Vec<B::Matrix>>,
+}
+
+impl<B: Backend> Weights<B> {
+    /// Glorot-uniform weights, zero biases, LayerNorm gains of one: a function of the seed.
+    #[must_use]
+    pub fn glorot(backend: &B, config: &ModelConfig, seed: u64) -> Self {
+        let layer_tensors = |layer: usize| {
+            let tensors = config.tensors(layer).into_iter().zip(0..);
+            tensors.map(move |(spec, slot)| {
+                let coordinates = Coordinates::new(seed, Stream::Weights);
+                let draws = coordinates.at(slot, layer as u8, Pass::Forward).family();
+                let values = initial_values(&spec, draws);
+                backend.upload(spec.n_rows, spec.n_cols, &values)
+            })
+        };
+        Self { layers: (0..config.n_layers).map(|l| layer_tensors(l).collect()).collect() }
+    }
+
+    /// Takes host values a tensor, in the order of [`Weights::specs`].
+    ///
+    /// # Panics
+    /// If a tensor has the wrong number of values.
+    #[must_use]
+    pub fn from_host(backend: &B, config: &ModelConfig, tensors: &[Vec<f32>]) -> Self {
+        let mut tensors = tensors.iter();
+        let mut upload = |spec: TensorSpec| match tensors.next() {
+            Some(values) => backend.upload(spec.n_rows, spec.n_cols, values),
+            None => panic!("fewer tensors than the network has"),
+        };
+        let layers = (0..config.n_layers)
+            .map(|layer| config.tensors(layer).into_iter().map(&mut upload).collect())
+            .collect();
+        Self { layers }
+    }
+
+    /// Full name (`layers.0.w`) and shape of every tensor, in order.
+    #[must_use]
+    pub fn specs(config: &ModelConfig) -> Vec<(String, TensorSpec)> {
+        let named = |layer: usize| {
+            let tensors = config.tensors(layer).into_iter();
+            tensors.map(move |spec| (format!("layers.{layer}.{}", spec.name), spec))
+        };
+        (0..config.n_layers).flat_map(named).collect()
+    }
+
+    /// Host copies of all tensors, in the order of [`Weights::specs`].
+    #[must_use]
+    pub fn to_host(&self, backend: &B) -> Vec<Vec<f32>> {
+        self.layers.iter().flatten().map(|tensor| backend.download(tensor)).collect()
+    }
+
+    pub(crate) fn layer(&self, layer: usize) -> &[B::Matrix] {
+        &self.layers[layer]
+    }
+}
+
+fn initial_values(spec: &TensorSpec, draws: Family) -> Vec<f32> {
+    let (fan_in, fan_out) = match spec.start {
+        Start::Glorot { fan_in, fan_out } => (fan_in, fan_out),
+        Start::Zero => return vec![0.0; spec.n_rows * spec.n_cols],
+        Start::One => return vec![1.0; spec.n_rows * spec.n_cols],
+    };
+    let limit = (6.0 / (fan_in + fan_out) as f64).sqrt() as f32;
+    let mut values = Vec::with_capacity(spec.n_rows * spec.n_cols);
+    for row in 0..spec.n_rows as u32 {
+        for column in 0..spec.n_cols as u32 {
+            let word = draws.block(row, column / 4)[column as usize % 4];
+            values.push((2.0 * unit_f32(word) - 1.0) * limit);
+        }
+    }
+    values
+}
+
+impl<B: Backend> Gradients<B> {
+    /// Collects the layers' gradients, first layer first.
+    #[must_use]
+    pub fn new(layers: Vec<Vec<B::Matrix>>) -> Self {
+        Self { layers }
+    }
+
+    /// All gradients in one host vector, in the order of [`Weights::specs`].
+    #[must_use]
+    pub fn flatten(&self, backend: &B) -> Vec<f32> {
+        self.layers.iter().flatten().flat_map(|tensor| backend.download(tensor)).collect()
+    }
+
+    /// Takes all gradients back from a vector that [`Gradients::flatten`] laid out.
+    ///
+    /// # Panics
+    /// If the vector is too short.
+    pub fn assign_flat(&mut self, backend: &B, mut values: &[f32]) {
+        for tensor in self.layers.iter_mut().flatten() {
+            let (n_rows, n_cols) = backend.shape(tensor);
+            let (own, rest) = values.split_at(n_rows * n_cols);
+            *tensor = backend.upload(n_rows, n_cols, own);
+            values = rest;
+        }
+    }
+}
+
+/// Adam as `torch.optim.Adam` does it, weight decay added to the gradient.
+pub struct Adam<B: Backend> {
+    settings: AdamStep,
+    first: Vec<Vec<B::Matrix>>,
+    second: Vec<Vec<B::Matrix>>,
+}
+
+impl<B: Backend> Adam<B> {
+    /// Moments of zero; betas 0.9 and 0.999, epsilon 1e-8.
+    #[must_use]
+    pub fn new(backend: &B, config: &ModelConfig, learning_rate: f32, weight_decay: f32) -> Self {
+        let zeros = || {
+            let layer = |l: usize| {
+                let tensors = config.tensors(l).into_iter();
+                tensors.map(|spec| backend.zeros(spec.n_rows, spec.n_cols)).collect()
+            };
+            (0..config.n_layers).map(layer).collect()
+        };
+        let (beta1, beta2, epsilon, step) = (0.9, 0.999, 1e-8, 0);
+        let settings = AdamStep { learning_rate, beta1, beta2, epsilon, weight_decay, step };
+        Self { settings, first: zeros(), second: zeros() }
+    }
+
+    /// One step on all weights.
+    pub fn step(&mut self, backend: &B, gradients: &Gradients<B>, weights: &mut Weights<B>) {
+        self.settings.step += 1;
+        let moments = self.first.iter_mut().flatten().zip(self.second.iter_mut().flatten());
+        let tensors = gradients.layers.iter().flatten().zip(weights.layers.iter_mut().flatten());
+        for ((first, second), (gradient, tensor)) in moments.zip(tensors) {
+            backend.adam(&self.settings, gradient, (first, second), tensor);
+        }
+    }
+}
