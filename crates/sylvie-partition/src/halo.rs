@@ -1,0 +1,259 @@
+//! From an assignment to parts that know their halo.
+
+use std::borrow::Cow;
+
+use sylvie_graph::{Assignment, Block, Csr, HaloPlan, PartGraph, SendList};
+
+/// Marks a node that no part has seen yet; no part has this number.
+const NOBODY: u32 = u32::MAX;
+
+/// Cuts `graph`, restricted to `members`, into its parts.
+///
+/// The graph that is cut is the one that the members induce: edges to and from others are dropped, and
+/// all degrees are those of that graph. Global ids stay those of `graph`. A part without members is
+/// there nevertheless, with an empty own block.
+///
+/// What part `p` sends to `q` mirrors the block of `p` in `q`: row `i` of the send list is column `i`
+/// of the block. In a directed graph that may be so in one direction only.
+///
+/// # Shapes
+/// `members`: one flag a node; `None` for all nodes.
+/// # Cost
+/// Linear in nodes, edges and parts, plus sorting each part's halo ids. Memory: the parts, and the
+/// induced graph when there are members.
+/// # Panics
+/// If `graph` is not square, or `assignment` or `members` is of another number of nodes.
+#[must_use]
+pub fn build_parts(
+    graph: &Csr,
+    assignment: &Assignment,
+    members: Option<&[bool]>,
+) -> Vec<PartGraph> {
+    let graph = induced(graph, assignment, members);
+    let mut own_ids = vec![Vec::new(); assignment.n_parts() as usize];
+    for (node, &part) in (0_u32..).zip(assignment.parts()) {
+        if is_member(members, node) {
+            own_ids[part as usize].push(node);
+        }
+    }
+    let mut cutter = Cutter::new(&graph, assignment);
+    let mut parts: Vec<PartGraph> =
+        (0_u32..).zip(own_ids).map(|(part, own_ids)| cutter.cut(part, own_ids)).collect();
+    // Readers ascending, so each owner's send lists come out in their order.
+    for reader in 0..parts.len() {
+        for at in 1..parts[reader].blocks.len() {
+            let owner = parts[reader].blocks[at].owner as usize;
+            let column_ids = &parts[reader].blocks[at].column_ids;
+            let rows = column_ids.iter().map(|&id| cutter.local[id as usize]).collect();
+            push_send(&mut parts[owner].plan, reader as u32, rows);
+        }
+    }
+    for part in &mut parts {
+        finish_plan(&mut part.plan, part.own_ids.len());
+    }
+    parts
+}
+
+/// Cuts one part out of `graph`, restricted to `members`: what [`build_parts`] has at `part`, without
+/// holding the others.
+///
+/// # Shapes
+/// `members`: one flag a node; `None` for all nodes.
+/// # Cost
+/// Linear in nodes and edges of the whole graph, plus sorting halo ids and the pairs of reader and row
+/// sent.
+/// # Panics
+/// As [`build_parts`], and if there is no such part.
+#[must_use]
+pub fn build_part(
+    graph: &Csr,
+    assignment: &Assignment,
+    members: Option<&[bool]>,
+    part: u32,
+) -> PartGraph {
+    assert!(part < assignment.n_parts(), "part {part} of {}", assignment.n_parts());
+    let graph = induced(graph, assignment, members);
+    let owners = assignment.parts();
+    let own_ids: Vec<u32> = (0_u32..)
+        .zip(owners)
+        .filter(|&(node, &owner)| owner == part && is_member(members, node))
+        .map(|(node, _)| node)
+        .collect();
+    let mut cutter = Cutter::new(&graph, assignment);
+    let mut built = cutter.cut(part, own_ids);
+    for (reader, rows) in cutter.readers(part) {
+        push_send(&mut built.plan, reader, rows);
+    }
+    finish_plan(&mut built.plan, built.own_ids.len());
+    built
+}
+
+fn induced<'a>(graph: &'a Csr, assignment: &Assignment, members: Option<&[bool]>) -> Cow<'a, Csr> {
+    assert_eq!(graph.n_cols(), graph.n_rows(), "columns and rows of a graph to cut");
+    assert_eq!(assignment.parts().len(), graph.n_rows(), "assigned nodes and nodes of the graph");
+    members.map_or(Cow::Borrowed(graph), |members| Cow::Owned(graph.induced(members)))
+}
+
+fn is_member(members: Option<&[bool]>, node: u32) -> bool {
+    members.is_none_or(|members| members[node as usize])
+}
+
+/// Cuts parts, one after the other, with scratch that is as long as the graph has nodes.
+struct Cutter<'a> {
+    graph: &'a Csr,
+    owners: &'a [u32],
+    n_parts: u32,
+    /// Where each node stands in its own part's `own_ids`; known once that part has been cut.
+    local: Vec<u32>,
+    /// The part that listed each node in its halo last.
+    listed_by: Vec<u32>,
+    /// Where each node stands in its block of the part that is being cut.
+    column: Vec<u32>,
+    /// Which block of the part that is being cut holds each owner's columns.
+    block_of: Vec<u32>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(graph: &'a Csr, assignment: &'a Assignment) -> Self {
+        let n_nodes = graph.n_rows();
+        Self {
+            graph,
+            owners: assignment.parts(),
+            n_parts: assignment.n_parts(),
+            local: vec![0; n_nodes],
+            listed_by: vec![NOBODY; n_nodes],
+            column: vec![0; n_nodes],
+            block_of: vec![0; assignment.n_parts() as usize],
+        }
+    }
+
+    /// The part with its blocks and an empty plan.
+    fn cut(&mut self, part: u32, own_ids: Vec<u32>) -> PartGraph {
+        for (position, &id) in (0_u32..).zip(&own_ids) {
+            self.local[id as usize] = position;
+        }
+        let halo_ids = self.halo_ids(part, &own_ids);
+        let mut blocks = vec![BlockBuilder::new(part, own_ids.clone())];
+        for same_owner in halo_ids.chunk_by(|&a, &b| self.owner(a) == self.owner(b)) {
+            blocks.push(BlockBuilder::new(self.owner(same_owner[0]), same_owner.to_vec()));
+        }
+        for (at, block) in (0_u32..).zip(&blocks) {
+            self.block_of[block.owner as usize] = at;
+            for (position, &id) in (0_u32..).zip(&block.column_ids) {
+                self.column[id as usize] = position;
+            }
+        }
+        for (row, &id) in (0_u32..).zip(&own_ids) {
+            for &column in self.graph.row(id as usize) {
+                let at = self.block_of[self.owner(column) as usize];
+                blocks[at as usize].push(row, self.column[column as usize]);
+            }
+        }
+        PartGraph {
+            part,
+            n_parts: self.n_parts,
+            degrees: self.degrees(&own_ids),
+            blocks: blocks.into_iter().map(|block| block.finish(|ids| self.degrees(ids))).collect(),
+            own_ids,
+            plan: HaloPlan::default(),
+        }
+    }
+
+    /// The nodes of others that `part` reads, by owner, then by id.
+    fn halo_ids(&mut self, part: u32, own_ids: &[u32]) -> Vec<u32> {
+        let mut halo_ids = Vec::new();
+        for &id in own_ids {
+            for &column in self.graph.row(id as usize) {
+                if self.owner(column) != part && self.listed_by[column as usize] != part {
+                    self.listed_by[column as usize] = part;
+                    halo_ids.push(column);
+                }
+            }
+        }
+        halo_ids.sort_unstable_by_key(|&id| (self.owner(id), id));
+        halo_ids
+    }
+
+    /// Who reads which local rows of `part`, readers ascending, rows ascending.
+    fn readers(&self, part: u32) -> Vec<(u32, Vec<u32>)> {
+        let mut reads: Vec<(u32, u32)> = Vec::new();
+        for (reader, row) in self.owners.iter().zip(0..self.graph.n_rows()) {
+            if *reader != part {
+                let columns = self.graph.row(row).iter().filter(|&&c| self.owner(c) == part);
+                reads.extend(columns.map(|&column| (*reader, self.local[column as usize])));
+            }
+        }
+        reads.sort_unstable();
+        reads.dedup();
+        reads
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|pairs| (pairs[0].0, pairs.iter().map(|&(_, row)| row).collect()))
+            .collect()
+    }
+
+    fn owner(&self, node: u32) -> u32 {
+        self.owners[node as usize]
+    }
+
+    fn degrees(&self, ids: &[u32]) -> Vec<u32> {
+        ids.iter().map(|&id| self.graph.degree(id as usize)).collect()
+    }
+}
+
+/// A block whose edges arrive row by row, ascending.
+struct BlockBuilder {
+    owner: u32,
+    column_ids: Vec<u32>,
+    rows: Vec<u32>,
+    /// Where each row of `rows` begins in `columns`.
+    starts: Vec<u64>,
+    columns: Vec<u32>,
+}
+
+impl BlockBuilder {
+    fn new(owner: u32, column_ids: Vec<u32>) -> Self {
+        Self { owner, column_ids, rows: Vec::new(), starts: Vec::new(), columns: Vec::new() }
+    }
+
+    fn push(&mut self, row: u32, column: u32) {
+        if self.rows.last() != Some(&row) {
+            self.rows.push(row);
+            self.starts.push(self.columns.len() as u64);
+        }
+        self.columns.push(column);
+    }
+
+    fn finish(mut self, degrees: impl Fn(&[u32]) -> Vec<u32>) -> Block {
+        self.starts.push(self.columns.len() as u64);
+        let edges = Csr::new(self.column_ids.len(), self.starts, self.columns)
+            .expect("columns below the block's width, ascending in each row");
+        Block {
+            owner: self.owner,
+            column_degrees: degrees(&self.column_ids),
+            column_ids: self.column_ids,
+            rows: self.rows,
+            edges,
+        }
+    }
+}
+
+fn push_send(plan: &mut HaloPlan, reader: u32, rows: Vec<u32>) {
+    plan.sends.push(SendList { reader, rows, positions: Vec::new() });
+}
+
+/// Lists the boundary of the send lists, and where their rows stand in it.
+fn finish_plan(plan: &mut HaloPlan, n_local: usize) {
+    let mut position_of = vec![NOBODY; n_local];
+    for &row in plan.sends.iter().flat_map(|send| &send.rows) {
+        position_of[row as usize] = 0;
+    }
+    for (row, position) in (0_u32..).zip(&mut position_of) {
+        if *position != NOBODY {
+            *position = plan.boundary.len() as u32;
+            plan.boundary.push(row);
+        }
+    }
+    for send in &mut plan.sends {
+        send.positions = send.rows.iter().map(|&row| position_of[row as usize]).collect();
+    }
+}

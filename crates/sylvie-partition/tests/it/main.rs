@@ -1,0 +1,6 @@
+//! Assignments, quality figures and parts against brute force.
+
+mod graphs;
+mod halo;
+mod partitioners;
+mod quality;
