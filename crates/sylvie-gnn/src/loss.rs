@@ -16,25 +16,24 @@ enum TargetKind<B: Backend> {
 }
 
 impl<B: Backend> Targets<B> {
-    /// Labels of the local rows `rows`, whose nodes are `ids`; nodes without a label are left out.
+    /// The labels of `rows`; rows without a label are left out.
     ///
     /// # Panics
-    /// If there are not as many ids as rows.
+    /// If there is no such row.
     #[must_use]
-    pub fn new(backend: &B, labels: &Labels, rows: &[u32], ids: &[u32]) -> Self {
-        assert_eq!(rows.len(), ids.len(), "rows and ids of targets");
-        let known = |pair: &(&u32, &u32)| labels.is_labelled(*pair.1 as usize);
-        let (rows, ids): (Vec<u32>, Vec<u32>) = rows.iter().zip(ids).filter(known).unzip();
+    pub fn new(backend: &B, labels: &Labels, rows: &[u32]) -> Self {
+        let known = |row: &u32| labels.is_labelled(*row as usize);
+        let rows: Vec<u32> = rows.iter().copied().filter(known).collect();
         let kind = match labels {
             Labels::Single { classes, .. } => {
-                let classes: Vec<u32> = ids.iter().map(|&id| classes[id as usize]).collect();
+                let classes: Vec<u32> = rows.iter().map(|&row| classes[row as usize]).collect();
                 TargetKind::Single(backend.upload_index(&classes))
             }
             Labels::Multi { n_classes, values, .. } => {
                 let width = *n_classes as usize;
-                let row = |&id: &u32| &values[id as usize * width..][..width];
-                let values: Vec<f32> = ids.iter().flat_map(row).map(|&v| f32::from(v)).collect();
-                TargetKind::Multi(backend.upload(ids.len(), width, &values))
+                let row = |&row: &u32| &values[row as usize * width..][..width];
+                let values: Vec<f32> = rows.iter().flat_map(row).map(|&v| f32::from(v)).collect();
+                TargetKind::Multi(backend.upload(rows.len(), width, &values))
             }
         };
         Self { n_rows: rows.len(), rows: backend.upload_index(&rows), kind }

@@ -77,32 +77,32 @@ pub enum MetricCounts {
 }
 
 impl MetricCounts {
-    /// Counts the rows `rows` of row-major `logits`, whose nodes are `ids`; unlabelled nodes are left
-    /// out.
+    /// Counts the rows `rows` of row-major `logits`, whose labels are those of the same rows; rows
+    /// without a label are left out.
     ///
     /// # Panics
     /// If the metric does not fit the labels ([`Metric::fits`]).
     #[must_use]
-    pub fn new(metric: Metric, logits: &[f32], labels: &Labels, rows: &[u32], ids: &[u32]) -> Self {
+    pub fn new(metric: Metric, logits: &[f32], labels: &Labels, rows: &[u32]) -> Self {
         assert!(metric.fits(labels), "{metric} is not defined for {} classes", labels.n_classes());
         let width = labels.n_classes() as usize;
-        let known = rows.iter().zip(ids).filter(|&(_, &id)| labels.is_labelled(id as usize));
-        let known =
-            known.map(|(&row, &id)| (&logits[row as usize * width..][..width], id as usize));
+        let rows = rows.iter().map(|&row| row as usize);
+        let known = rows.filter(|&row| labels.is_labelled(row));
+        let known = known.map(|row| (&logits[row * width..][..width], row));
         match (metric, labels) {
             (Metric::RocAuc, _) => Self::ranked(known, labels),
             (_, Labels::Single { classes, .. }) => {
                 let (mut n_right, mut n_total) = (0, 0);
-                for (logits, id) in known {
-                    n_right += u64::from(largest(logits) == classes[id] as usize);
+                for (logits, row) in known {
+                    n_right += u64::from(largest(logits) == classes[row] as usize);
                     n_total += 1;
                 }
                 Self::Accuracy { n_right, n_total }
             }
             (_, Labels::Multi { values, .. }) => {
                 let (mut n_hits, mut n_false, mut n_missed, mut n_total) = (0, 0, 0, 0);
-                for (logits, id) in known {
-                    for (&logit, &value) in logits.iter().zip(&values[id * width..][..width]) {
+                for (logits, row) in known {
+                    for (&logit, &value) in logits.iter().zip(&values[row * width..][..width]) {
                         let (predicted, actual) = (logit > 0.0, value == 1);
                         n_hits += u64::from(predicted && actual);
                         n_false += u64::from(predicted && !actual);
@@ -123,15 +123,15 @@ impl MetricCounts {
     fn ranked<'a>(known: impl Iterator<Item = (&'a [f32], usize)>, labels: &Labels) -> Self {
         match labels {
             Labels::Single { classes, .. } => {
-                let scored = known.map(|(logits, id)| (logits[1] - logits[0], classes[id] == 1));
+                let scored = known.map(|(logits, row)| (logits[1] - logits[0], classes[row] == 1));
                 Self::Scores(vec![scored.collect()])
             }
             Labels::Multi { n_classes, values, .. } => {
                 let width = *n_classes as usize;
                 let mut lists = vec![Vec::new(); width];
-                for (logits, id) in known {
-                    let row = logits.iter().zip(&values[id * width..][..width]);
-                    for (list, (&logit, &value)) in lists.iter_mut().zip(row) {
+                for (logits, row) in known {
+                    let entries = logits.iter().zip(&values[row * width..][..width]);
+                    for (list, (&logit, &value)) in lists.iter_mut().zip(entries) {
                         list.push((logit, value == 1));
                     }
                 }

@@ -99,4 +99,26 @@ impl Labels {
     pub fn n_unlabelled(&self) -> usize {
         (0..self.n_nodes()).filter(|&node| !self.is_labelled(node)).count()
     }
+
+    /// The labels of the nodes `rows`, in that order.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[must_use]
+    pub fn gather_rows(&self, rows: &[u32]) -> Self {
+        let rows = rows.iter().map(|&row| row as usize);
+        match self {
+            Self::Single { n_classes, classes } => {
+                let classes = rows.map(|row| classes[row]).collect();
+                Self::Single { n_classes: *n_classes, classes }
+            }
+            Self::Multi { n_classes, values, labelled } => {
+                let width = *n_classes as usize;
+                let known = rows.clone().map(|row| labelled[row]).collect();
+                let values = rows.flat_map(|row| &values[row * width..(row + 1) * width]);
+                let values = values.copied().collect();
+                Self::Multi { n_classes: *n_classes, values, labelled: known }
+            }
+        }
+    }
 }

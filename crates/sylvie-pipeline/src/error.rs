@@ -1,0 +1,89 @@
+//! What ends a run early.
+
+use std::error::Error;
+
+use sylvie_comm::CommError;
+use sylvie_gnn::ConfigError;
+use sylvie_lowbit::{DecodeError, EncodeError};
+use sylvie_random::Pass;
+
+/// Why a rank could not go on. `epoch`, `layer` and `rank` count from 0.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// The network cannot be built.
+    #[error("the network cannot be built")]
+    Config(#[from] ConfigError),
+    /// The transport failed.
+    #[error("epoch {epoch}: the ranks lost touch")]
+    Comm {
+        /// Epoch.
+        epoch: u32,
+        /// What the transport says.
+        source: CommError,
+    },
+    /// A row cannot be encoded.
+    #[error(
+        "epoch {epoch}, layer {layer}, {} pass, rank {rank}: the row of node {node} cannot be encoded; \
+         a smaller learning rate or a wider codec may help", .pass.name()
+    )]
+    Encode {
+        /// Epoch.
+        epoch: u32,
+        /// Layer whose input or input gradient it is.
+        layer: usize,
+        /// Pass.
+        pass: Pass,
+        /// Rank that encodes.
+        rank: usize,
+        /// Global id of the node.
+        node: u32,
+        /// What the codec says.
+        source: EncodeError,
+    },
+    /// A message cannot be decoded.
+    #[error("epoch {epoch}, layer {layer}, {} pass, rank {rank}: a message of rank {peer} is damaged", .pass.name())]
+    Decode {
+        /// Epoch.
+        epoch: u32,
+        /// Layer.
+        layer: usize,
+        /// Pass.
+        pass: Pass,
+        /// Rank that decodes.
+        rank: usize,
+        /// Rank that sent it.
+        peer: usize,
+        /// What the codec says.
+        source: DecodeError,
+    },
+    /// A peer's features or counts do not have the form they must have.
+    #[error("rank {rank}: what rank {peer} sent of its {what} is damaged")]
+    Damaged {
+        /// Rank that reads.
+        rank: usize,
+        /// Rank that sent it.
+        peer: usize,
+        /// What it was.
+        what: &'static str,
+    },
+    /// The loss is not a finite number.
+    #[error("epoch {epoch}: the loss is {loss}; a smaller learning rate may help")]
+    NotFinite {
+        /// Epoch.
+        epoch: u32,
+        /// The loss.
+        loss: f64,
+    },
+    /// No rank has a labelled training node.
+    #[error("no part has a labelled training node")]
+    NoTrainingNodes,
+    /// Whoever was told of an epoch refused to go on.
+    #[error("epoch {epoch} could not be recorded")]
+    Observer {
+        /// Epoch.
+        epoch: u32,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}

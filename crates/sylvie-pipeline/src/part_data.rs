@@ -1,0 +1,47 @@
+//! What one rank holds.
+
+use sylvie_graph::{Dataset, Features, Labels, PartGraph, Role};
+
+/// A part of a graph with what is known of its own nodes; rows are local.
+#[derive(Clone, Debug)]
+pub struct PartData {
+    /// Structure and halo plan.
+    pub graph: PartGraph,
+    /// Features of the own rows.
+    pub features: Features,
+    /// Labels of the own rows.
+    pub labels: Labels,
+    /// Roles of the own rows.
+    pub roles: Vec<Role>,
+}
+
+impl PartData {
+    /// Takes the own rows of `graph` out of a data set.
+    ///
+    /// # Panics
+    /// If the part has nodes that the data set has not.
+    #[must_use]
+    pub fn gather(dataset: &Dataset, graph: PartGraph) -> Self {
+        let roles = dataset.split.roles();
+        Self {
+            features: dataset.features.gather_rows(&graph.own_ids),
+            labels: dataset.labels.gather_rows(&graph.own_ids),
+            roles: graph.own_ids.iter().map(|&id| roles[id as usize]).collect(),
+            graph,
+        }
+    }
+
+    /// Local rows with `role`, ascending.
+    pub(crate) fn rows(&self, role: Role) -> Vec<u32> {
+        (0_u32..).zip(&self.roles).filter(|&(_, &r)| r == role).map(|(row, _)| row).collect()
+    }
+}
+
+/// What one rank trains and evaluates on.
+#[derive(Clone, Debug)]
+pub struct RankInput {
+    /// The part that is trained on.
+    pub training: PartData,
+    /// The part that is evaluated on, where it is another: inductive training.
+    pub evaluation: Option<PartData>,
+}
