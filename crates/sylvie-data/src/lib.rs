@@ -1,1 +1,26 @@
-//! Readers of graph data sets and a generator of planted-community graphs
+//! Readers of graph data sets, and a generator of graphs with planted communities.
+#![doc = include_str!("../README.md")]
+
+mod arrays;
+mod class_map;
+mod detect;
+mod error;
+mod gnn_benchmark;
+mod graphsaint;
+mod heterophilous;
+mod labels;
+mod normalization;
+mod npy;
+mod npy_header;
+mod npz;
+mod options;
+mod raw;
+mod read;
+mod sparse;
+mod splits;
+mod synthetic;
+
+pub use detect::detect;
+pub use error::{DataError, Place};
+pub use options::{Format, Normalization, ReadOptions};
+pub use read::read;

@@ -1,0 +1,53 @@
+//! Telling the format of a path by what lies there.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::DataError;
+use crate::npz::Archive;
+use crate::options::Format;
+use crate::{gnn_benchmark, graphsaint, heterophilous, synthetic};
+
+/// Recognises the format of `source`: a folder by its files, an npz by its keys, `synthetic` or
+/// `synthetic:key=value,...` by the word (a folder of that name is written `./synthetic`).
+///
+/// # Errors
+/// Nothing there, an archive that cannot be read, or no known format.
+pub fn detect(source: &str) -> Result<Format, DataError> {
+    if synthetic::is_synthetic(source) {
+        return Ok(Format::Synthetic);
+    }
+    let path = Path::new(source);
+    let metadata = fs::metadata(path).map_err(DataError::open(path))?;
+    let format = if metadata.is_dir() { detect_folder(path) } else { detect_file(path)? };
+    format.ok_or_else(|| DataError::UnknownFormat { path: path.to_owned() })
+}
+
+fn detect_folder(path: &Path) -> Option<Format> {
+    let has = |name: &str| path.join(name).is_file();
+    if has(graphsaint::ADJACENCY_FILE) {
+        return Some(Format::GraphSaint);
+    }
+    (has("indptr.npy") && has("indices.npy")).then_some(Format::Arrays)
+}
+
+fn detect_file(path: &Path) -> Result<Option<Format>, DataError> {
+    let is_npz = path.extension().is_some_and(|extension| extension == "npz");
+    if !is_npz && !begins_like_zip(path)? {
+        return Ok(None);
+    }
+    let archive = Archive::open(path)?;
+    if heterophilous::KEYS.iter().all(|key| archive.has(key)) {
+        return Ok(Some(Format::Heterophilous));
+    }
+    let is_gnn_benchmark = gnn_benchmark::ADJACENCY_KEYS.iter().any(|key| archive.has(key));
+    Ok(is_gnn_benchmark.then_some(Format::GnnBenchmark))
+}
+
+fn begins_like_zip(path: &Path) -> Result<bool, DataError> {
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(DataError::open(path))?;
+    file.take(2).read_to_end(&mut first).map_err(DataError::open(path))?;
+    Ok(first == b"PK")
+}

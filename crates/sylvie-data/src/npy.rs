@@ -1,0 +1,284 @@
+//! Arrays in npy form, from files and from archive members.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use npyz::{DType, Deserialize, NpyFile, NpyHeader, Order, TypeChar};
+
+use crate::error::{DataError, Place};
+use crate::npy_header::read_prefix;
+
+/// Room made before values are seen; more grows as they are read.
+const MAX_FIRST_VALUES: usize = 1 << 16;
+/// Longest text taken from an array of strings.
+const MAX_TEXT_BYTES: usize = 64;
+
+const NUMBERS: &str = "numbers (f4, f8, i1 to i8, u1 to u8, b1)";
+const INTEGERS: &str = "integers (i1 to i8, u1 to u8)";
+
+/// Values in row-major order, whatever order the file has them in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Array<T> {
+    pub(crate) place: Place,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<T>,
+}
+
+impl<T> Array<T> {
+    /// Checks the number of rows.
+    pub(crate) fn expect_rows(&self, n_rows: usize, what: &str) -> Result<(), DataError> {
+        if self.shape.first() == Some(&n_rows) {
+            return Ok(());
+        }
+        let expected = format!("{n_rows} rows, {what},");
+        let (place, found) = (self.place.clone(), self.shape.clone());
+        Err(DataError::WrongShape { place, found, expected })
+    }
+}
+
+/// What a number is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bool,
+    Integer,
+    Float,
+}
+
+/// One stored number.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Integer(i128),
+    Float(f64),
+}
+
+/// An array whose header is read and agrees with the bytes there.
+pub(crate) struct Npy<R: Read> {
+    place: Place,
+    shape: Vec<usize>,
+    n_values: usize,
+    header: NpyHeader,
+    reader: R,
+}
+
+/// Opens `folder/name.npy`.
+pub(crate) fn open_npy(folder: &Path, name: &str) -> Result<Npy<BufReader<File>>, DataError> {
+    let path = folder.join(format!("{name}.npy"));
+    let file = File::open(&path).map_err(DataError::open(&path))?;
+    let place = Place::file(&path);
+    let metadata = file.metadata().map_err(DataError::open(&path))?;
+    Npy::new(place, BufReader::with_capacity(1 << 16, file), metadata.len())
+}
+
+impl<R: Read> Npy<R> {
+    /// Reads the header of an array that takes `n_bytes` with it.
+    ///
+    /// # Errors
+    /// A header that cannot be read, or that announces more or fewer bytes than there are.
+    pub(crate) fn new(place: Place, mut reader: R, n_bytes: u64) -> Result<Self, DataError> {
+        let prefix = read_prefix(&place, &mut reader)?;
+        let bad = |problem: String| DataError::Header { place: place.clone(), problem };
+        let header = NpyHeader::from_reader(&prefix[..]).map_err(|error| bad(error.to_string()))?;
+        let shape: Vec<usize> = header.shape().iter().map(|&extent| extent as usize).collect();
+        let n_values = shape.iter().product();
+        if let DType::Plain(type_str) = header.dtype()
+            && let Some(n_value_bytes) = type_str.num_bytes()
+        {
+            let expected = (n_values as u64)
+                .checked_mul(n_value_bytes as u64)
+                .ok_or_else(|| bad("more bytes than 64 bits count".to_owned()))?;
+            let found = n_bytes.saturating_sub(prefix.len() as u64);
+            if found != expected {
+                return Err(DataError::WrongLength { place, expected, found });
+            }
+        }
+        Ok(Self { place, shape, n_values, header, reader })
+    }
+
+    /// What its numbers are stored as; `None` when it holds no numbers.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        let DType::Plain(type_str) = self.header.dtype() else { return None };
+        match (type_str.type_char(), type_str.size_field()) {
+            (TypeChar::Bool, 1) => Some(Kind::Bool),
+            (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) => Some(Kind::Integer),
+            (TypeChar::Float, 4 | 8) => Some(Kind::Float),
+            _ => None,
+        }
+    }
+
+    /// Number of dimensions.
+    pub(crate) fn n_dims(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Checks the number of dimensions.
+    pub(crate) fn dims(self, n_dims: usize) -> Result<Self, DataError> {
+        if self.shape.len() == n_dims {
+            return Ok(self);
+        }
+        let expected = format!("{n_dims} dimension{}", if n_dims == 1 { "" } else { "s" });
+        Err(DataError::WrongShape { place: self.place, found: self.shape, expected })
+    }
+
+    /// Node or column numbers.
+    pub(crate) fn ids(self) -> Result<Array<u32>, DataError> {
+        self.integers_as("an index from 0 to 4294967295", |value| u32::try_from(value).ok())
+    }
+
+    /// Row offsets or extents.
+    pub(crate) fn offsets(self) -> Result<Array<u64>, DataError> {
+        self.integers_as("a number from 0", |value| u64::try_from(value).ok())
+    }
+
+    /// Labels, where negative ones mean something.
+    pub(crate) fn integers(self) -> Result<Array<i64>, DataError> {
+        self.integers_as("a 64-bit integer", |value| i64::try_from(value).ok())
+    }
+
+    /// Features, of any type.
+    pub(crate) fn floats(self) -> Result<Array<f32>, DataError> {
+        self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
+        self.convert("a number", |number| match number {
+            Number::Integer(value) => Some(value as f32),
+            Number::Float(value) => Some(value as f32),
+        })
+    }
+
+    /// Yes or no, as bool or as 0 and 1 of any type.
+    pub(crate) fn flags(self) -> Result<Array<u8>, DataError> {
+        self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
+        self.convert("0 or 1", |number| match number {
+            Number::Integer(0) | Number::Float(0.0) => Some(0),
+            Number::Integer(1) | Number::Float(1.0) => Some(1),
+            _ => None,
+        })
+    }
+
+    /// One short ASCII string, as scipy writes a matrix's format.
+    pub(crate) fn text(mut self) -> Result<String, DataError> {
+        let DType::Plain(type_str) = self.header.dtype() else {
+            return Err(self.wrong_type("a short string"));
+        };
+        let is_text = matches!(type_str.type_char(), TypeChar::ByteStr | TypeChar::UnicodeStr);
+        let n_bytes = type_str.num_bytes().filter(|&n_bytes| n_bytes <= MAX_TEXT_BYTES);
+        let (true, Some(n_bytes), 1) = (is_text, n_bytes, self.n_values) else {
+            return Err(self.wrong_type("a short string"));
+        };
+        let mut bytes = vec![0; n_bytes];
+        let unreadable = |problem| {
+            let place = self.place.clone();
+            DataError::Unreadable { place, position: 0, problem }
+        };
+        self.reader
+            .read_exact(&mut bytes)
+            .and_then(|()| expect_end(self.reader))
+            .map_err(unreadable)?;
+        // ASCII in either encoding is its letters and zeros between or after them.
+        bytes.retain(|&byte| byte != 0);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn integers_as<T: Copy>(
+        self,
+        expected: &str,
+        convert: impl Fn(i128) -> Option<T>,
+    ) -> Result<Array<T>, DataError> {
+        // numpy saves an empty list as floats.
+        if self.n_values > 0 {
+            self.expect_kind(&[Kind::Integer], INTEGERS)?;
+        }
+        self.convert(expected, |number| match number {
+            Number::Integer(value) => convert(value),
+            Number::Float(_) => None,
+        })
+    }
+
+    fn wrong_type(&self, expected: &'static str) -> DataError {
+        let (place, found) = (self.place.clone(), self.header.dtype().descr());
+        DataError::WrongType { place, found, expected }
+    }
+
+    fn expect_kind(&self, allowed: &[Kind], expected: &'static str) -> Result<(), DataError> {
+        match self.kind() {
+            Some(kind) if allowed.contains(&kind) => Ok(()),
+            _ => Err(self.wrong_type(expected)),
+        }
+    }
+
+    fn convert<T: Copy>(
+        self,
+        expected: &str,
+        convert: impl Fn(Number) -> Option<T>,
+    ) -> Result<Array<T>, DataError> {
+        let DType::Plain(type_str) = self.header.dtype() else {
+            return Err(self.wrong_type(NUMBERS));
+        };
+        match (type_str.type_char(), type_str.size_field()) {
+            (TypeChar::Bool, 1) => self.pull(expected, |v: bool| convert(integer(v))),
+            (TypeChar::Int, 1) => self.pull(expected, |v: i8| convert(integer(v))),
+            (TypeChar::Int, 2) => self.pull(expected, |v: i16| convert(integer(v))),
+            (TypeChar::Int, 4) => self.pull(expected, |v: i32| convert(integer(v))),
+            (TypeChar::Int, 8) => self.pull(expected, |v: i64| convert(integer(v))),
+            (TypeChar::Uint, 1) => self.pull(expected, |v: u8| convert(integer(v))),
+            (TypeChar::Uint, 2) => self.pull(expected, |v: u16| convert(integer(v))),
+            (TypeChar::Uint, 4) => self.pull(expected, |v: u32| convert(integer(v))),
+            (TypeChar::Uint, 8) => self.pull(expected, |v: u64| convert(integer(v))),
+            (TypeChar::Float, 4) => self.pull(expected, |v: f32| convert(Number::Float(v.into()))),
+            (TypeChar::Float, 8) => self.pull(expected, |v: f64| convert(Number::Float(v))),
+            _ => Err(self.wrong_type(NUMBERS)),
+        }
+    }
+
+    fn pull<S: Deserialize + Copy + fmt::Display, T: Copy>(
+        self,
+        expected: &str,
+        convert: impl Fn(S) -> Option<T>,
+    ) -> Result<Array<T>, DataError> {
+        let Self { place, shape, n_values, header, mut reader } = self;
+        let order = header.order();
+        let stored = NpyFile::with_header(header, &mut reader).data::<S>().map_err(|error| {
+            DataError::Header { place: place.clone(), problem: error.to_string() }
+        })?;
+        let mut values = Vec::with_capacity(n_values.min(MAX_FIRST_VALUES));
+        for (position, value) in stored.enumerate() {
+            let value = match value {
+                Ok(value) => value,
+                Err(problem) => return Err(DataError::Unreadable { place, position, problem }),
+            };
+            let Some(converted) = convert(value) else {
+                let (value, expected) = (value.to_string(), expected.to_owned());
+                return Err(DataError::BadValue { place, position, value, expected });
+            };
+            values.push(converted);
+        }
+        if let Err(problem) = expect_end(reader) {
+            return Err(DataError::Unreadable { place, position: n_values, problem });
+        }
+        let (Order::Fortran, &[n_rows, n_cols]) = (order, &shape[..]) else {
+            return Ok(Array { place, shape, values });
+        };
+        let values = transpose(n_rows, n_cols, &values);
+        Ok(Array { place, shape, values })
+    }
+}
+
+/// Reads on to the end, where an archive member's checksum is compared.
+fn expect_end(mut reader: impl Read) -> io::Result<()> {
+    match reader.read(&mut [0])? {
+        0 => Ok(()),
+        _ => Err(io::Error::other("more bytes than the header announces")),
+    }
+}
+
+fn integer(value: impl Into<i128>) -> Number {
+    Number::Integer(value.into())
+}
+
+/// From columns one after the other to rows one after the other.
+fn transpose<T: Copy>(n_rows: usize, n_cols: usize, values: &[T]) -> Vec<T> {
+    if values.is_empty() {
+        return Vec::new();
+    }
+    (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| values[col * n_rows + row])).collect()
+}

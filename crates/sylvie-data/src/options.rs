@@ -1,0 +1,134 @@
+//! What the reader is told besides the path.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sylvie_graph::Direction;
+
+use crate::error::DataError;
+
+/// How a data set lies on disk, or that it is generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A folder of npy files: indptr, indices, feat, label, train, val, test.
+    Arrays,
+    /// An npz with sparse adjacency and attributes, as gnn-benchmark publishes them.
+    GnnBenchmark,
+    /// A folder with adj_full.npz, role.json, class_map.json and feats.npy.
+    GraphSaint,
+    /// An npz with an edge list and several mask sets.
+    Heterophilous,
+    /// A graph with planted communities, generated from `synthetic:key=value,...`.
+    Synthetic,
+}
+
+impl Format {
+    /// The words, for messages.
+    pub const CHOICES: &str = "arrays|gnn-benchmark|graphsaint|heterophilous|synthetic";
+
+    const ALL: [Self; 5] =
+        [Self::Arrays, Self::GnnBenchmark, Self::GraphSaint, Self::Heterophilous, Self::Synthetic];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrays => "arrays",
+            Self::GnnBenchmark => "gnn-benchmark",
+            Self::GraphSaint => "graphsaint",
+            Self::Heterophilous => "heterophilous",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = DataError;
+
+    fn from_str(word: &str) -> Result<Self, DataError> {
+        Self::ALL.into_iter().find(|format| format.name() == word).ok_or_else(|| {
+            let (what, given, choices) = ("format", word.to_owned(), Self::CHOICES);
+            DataError::UnknownWord { what, given, choices }
+        })
+    }
+}
+
+/// What is done to features after reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Normalization {
+    /// Nothing.
+    #[default]
+    None,
+    /// Each column minus its mean, divided by its population deviation, both over training rows. A
+    /// column that is constant there is only shifted. Sparse features become dense.
+    Standard,
+    /// Each row divided by the sum of its absolute values; rows of zeros stay. Sparse features stay
+    /// sparse.
+    Row,
+}
+
+impl Normalization {
+    /// The words, for messages.
+    pub const CHOICES: &str = "none|standard|row";
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Standard => "standard",
+            Self::Row => "row",
+        }
+    }
+}
+
+impl fmt::Display for Normalization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Normalization {
+    type Err = DataError;
+
+    fn from_str(word: &str) -> Result<Self, DataError> {
+        let all = [Self::None, Self::Standard, Self::Row];
+        all.into_iter().find(|choice| choice.name() == word).ok_or_else(|| {
+            let (what, given, choices) = ("normalization", word.to_owned(), Self::CHOICES);
+            DataError::UnknownWord { what, given, choices }
+        })
+    }
+}
+
+/// How to read; the default recognises the format and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The format, or `None` to look at the path.
+    pub format: Option<Format>,
+    /// Whether inverse edges are added.
+    pub direction: Direction,
+    /// Seed of the split where the set has none of its own.
+    pub split_seed: u64,
+    /// Which split where the set has several, from 0.
+    pub split_index: usize,
+    /// What is done to features.
+    pub normalization: Normalization,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            direction: Direction::Symmetric,
+            split_seed: 1,
+            split_index: 0,
+            normalization: Normalization::None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Splits, read and drawn.
+
+use std::io::Read;
+
+use sylvie_graph::{Labels, Role, Split};
+use sylvie_random::{Coordinates, Sequence, Stream};
+
+use crate::error::{DataError, Place};
+use crate::npy::{Kind, Npy};
+
+/// Training nodes a class in a drawn split.
+const N_TRAIN_PER_CLASS: usize = 20;
+/// Validation nodes a class in a drawn split.
+const N_VAL_PER_CLASS: usize = 30;
+
+/// Reads one set: a bool a node, or the numbers of its nodes.
+pub(crate) fn read_set(npy: Npy<impl Read>, n_nodes: usize) -> Result<Vec<u32>, DataError> {
+    let npy = npy.dims(1)?;
+    if npy.kind() == Some(Kind::Bool) {
+        let mask = npy.flags()?;
+        mask.expect_rows(n_nodes, "one a node")?;
+        return Ok(members(&mask.values));
+    }
+    let ids = npy.ids()?;
+    check_ids(&ids.place, &ids.values, n_nodes)?;
+    Ok(ids.values)
+}
+
+/// Node numbers whose flag is 1.
+pub(crate) fn members(mask: &[u8]) -> Vec<u32> {
+    (0_u32..).zip(mask).filter(|&(_, &flag)| flag == 1).map(|(id, _)| id).collect()
+}
+
+/// Checks that node numbers are below `n_nodes`.
+pub(crate) fn check_ids(place: &Place, ids: &[u32], n_nodes: usize) -> Result<(), DataError> {
+    let Some(position) = ids.iter().position(|&id| id as usize >= n_nodes) else { return Ok(()) };
+    let (place, value) = (place.clone(), ids[position].to_string());
+    Err(DataError::BadValue { place, position, value, expected: format!("a node below {n_nodes}") })
+}
+
+/// The split of a set that has none: 20 training and 30 validation nodes a class, the rest test; for
+/// multi-labels, which have no such convention, [`halves_and_quarters`].
+pub(crate) fn draw(labels: &Labels, seed: u64) -> Split {
+    let Labels::Single { n_classes, classes } = labels else {
+        return halves_and_quarters(labels.n_nodes(), seed);
+    };
+    let mut roles = vec![Role::None; classes.len()];
+    let mut n_seen = vec![0_usize; *n_classes as usize];
+    for node in shuffled(classes.len(), seed) {
+        if !labels.is_labelled(node as usize) {
+            continue;
+        }
+        let n_seen = &mut n_seen[classes[node as usize] as usize];
+        roles[node as usize] = match *n_seen {
+            n if n < N_TRAIN_PER_CLASS => Role::Train,
+            n if n < N_TRAIN_PER_CLASS + N_VAL_PER_CLASS => Role::Val,
+            _ => Role::Test,
+        };
+        *n_seen += 1;
+    }
+    Split::new(roles)
+}
+
+/// Half of the nodes train, a quarter validates, a quarter tests.
+pub(crate) fn halves_and_quarters(n_nodes: usize, seed: u64) -> Split {
+    let mut roles = vec![Role::Test; n_nodes];
+    for (position, node) in shuffled(n_nodes, seed).into_iter().enumerate() {
+        if position < n_nodes / 2 {
+            roles[node as usize] = Role::Train;
+        } else if position < n_nodes / 2 + n_nodes / 4 {
+            roles[node as usize] = Role::Val;
+        }
+    }
+    Split::new(roles)
+}
+
+fn shuffled(n_nodes: usize, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0_u32..).take(n_nodes).collect();
+    Sequence::new(Coordinates::new(seed, Stream::Split).family(), 0).shuffle(&mut order);
+    order
+}
