@@ -4,7 +4,7 @@
 //! the assignment, and [`build_parts`] cuts the graph into [`PartGraph`](sylvie_graph::PartGraph)s with
 //! the halo plan that both sides of an exchange share. Nothing here knows tensors or training, prints
 //! or reads a file.
-#![doc = ""]
+#![doc = "\n"]
 #![doc = include_str!("../README.md")]
 
 mod contiguous;
