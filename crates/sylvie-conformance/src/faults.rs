@@ -4,6 +4,7 @@
 //! not woken ends in a [`CommError::Timeout`] that the suites refuse. Only [`silence_times_out`]
 //! wants a short one.
 
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use sylvie_comm::{CommError, Communicator, Incoming, Operation, Pass, RankError, Tag};
@@ -49,27 +50,51 @@ impl Waiting {
 
 const WAITED: Tag = tag(3, 2, Pass::Backward);
 
+/// What came of a run whose last rank failed.
+struct Fallout {
+    waiting: Waiting,
+    /// The rank that failed.
+    last: usize,
+    /// The error of the run.
+    error: RankError<CommError>,
+    /// What the ranks that waited got from their calls.
+    others: Vec<CommError>,
+}
+
+impl Fallout {
+    /// Checks that the ranks that waited were told who ended the run, not merely that it had ended.
+    fn assert_others_aborted(&self) {
+        for error in &self.others {
+            let is_aborted = matches!(error, CommError::Aborted { rank, .. } if *rank == self.last);
+            assert!(is_aborted, "{error:?} instead of an abort, waiting in {:?}", self.waiting);
+        }
+    }
+}
+
 /// Runs the last of `n_ranks` ranks through `fail` while the others wait for it in every way, and
-/// hands each outcome to `check` together with the rank that failed.
+/// hands what came of it to `check`.
 fn fail_last<R: Runner>(
     runner: &R,
     n_ranks: usize,
     fail: impl Fn(&mut R::Comm) -> Result<(), CommError> + Sync,
-    check: impl Fn(Waiting, usize, RankError<CommError>),
+    check: impl Fn(Fallout),
 ) {
     let last = n_ranks - 1;
     for waiting in Waiting::ALL {
         for round in 0..N_ROUNDS {
+            let others = Mutex::new(Vec::new());
             let outcome = runner.run(n_ranks, |comm| {
                 if comm.rank() == last {
                     return fail(comm);
                 }
-                waiting.wait(&mut Jittered::new(comm, round), last)
+                let result = waiting.wait(&mut Jittered::new(comm, round), last);
+                let mut others = others.lock().expect("no rank panics while it holds the list");
+                others.extend(result.clone().err());
+                result
             });
-            match outcome {
-                Ok(()) => panic!("a fault while others wait in {waiting:?} went unnoticed"),
-                Err(error) => check(waiting, last, error),
-            }
+            let error = outcome.expect_err("a rank that fails is noticed");
+            let others = others.into_inner().expect("no rank panicked while it held the list");
+            check(Fallout { waiting, last, error, others });
         }
     }
 }
@@ -86,29 +111,55 @@ pub fn abort_reaches_everyone<R: Runner>(runner: &R, n_ranks: usize) {
         assert_eq!(comm.start(WAITED, Vec::new(), &[]).map(drop), aborted);
         Ok(())
     };
-    fail_last(runner, n_ranks, abort, |waiting, last, error| match error {
-        RankError::Aborted { rank, cause } => assert_eq!((rank, &*cause), (last, "first")),
-        other => panic!("{other:?} instead of an abort, waiting in {waiting:?}"),
+    fail_last(runner, n_ranks, abort, |fallout| {
+        fallout.assert_others_aborted();
+        match fallout.error {
+            RankError::Aborted { rank, cause } => {
+                assert_eq!((rank, &*cause), (fallout.last, "first"));
+            }
+            other => panic!("{other:?} instead of an abort, waiting in {:?}", fallout.waiting),
+        }
     });
 }
 
-/// Ranks other than the aborting one see its rank and cause, also those that come later.
+/// An abort wakes ranks that wait for others than the aborting one, and without its leaving.
+pub fn abort_wakes_by_itself<R: Runner>(runner: &R, n_ranks: usize) {
+    for waiting in Waiting::ALL {
+        let everyone_knows = Barrier::new(runner.n_ranks_here(n_ranks));
+        let outcome = runner.run(n_ranks, |comm| {
+            let (rank, size) = (comm.rank(), comm.size());
+            let result = if rank == size - 1 {
+                comm.abort("enough");
+                comm.barrier()
+            } else {
+                waiting.wait(comm, (rank + 1) % size)
+            };
+            // Nobody's channels close before everybody has an answer.
+            everyone_knows.wait();
+            assert_eq!(result, Err(CommError::Aborted { rank: size - 1, cause: "enough".into() }));
+            Ok(())
+        });
+        assert!(matches!(outcome, Err(RankError::Aborted { .. })), "{outcome:?} in {waiting:?}");
+    }
+}
+
+/// After an abort every call of every rank fails, also of those that had been getting on well.
 pub fn abort_is_seen_by_later_calls<R: Runner>(runner: &R, n_ranks: usize) {
     for round in 0..N_ROUNDS {
+        let n_good = round % 3;
         let outcome = runner.run(n_ranks, |comm| {
             let comm = &mut Jittered::new(comm, round);
+            let aborted = Err(CommError::Aborted { rank: 0, cause: "enough".into() });
             if comm.rank() == 0 {
+                for _ in 0..n_good {
+                    comm.barrier()?;
+                }
                 comm.abort("enough");
             }
-            // Everyone calls until the abort arrives; the calls before it succeed or wake up.
-            let error = loop {
-                if let Err(error) = comm.barrier() {
-                    break error;
-                }
-            };
-            let aborted = CommError::Aborted { rank: 0, cause: "enough".into() };
-            assert_eq!(error, aborted);
-            assert_eq!(comm.reduce(&mut [1.0]), Err(aborted));
+            // Rank 0 took part in `n_good` barriers, so the next cannot succeed.
+            let failed = (0..=n_good).find_map(|_| comm.barrier().err());
+            assert_eq!(failed, aborted.clone().err());
+            assert_eq!(comm.reduce(&mut [1.0]), aborted);
             Ok(())
         });
         assert!(matches!(outcome, Err(RankError::Aborted { rank: 0, .. })), "{outcome:?}");
@@ -118,12 +169,15 @@ pub fn abort_is_seen_by_later_calls<R: Runner>(runner: &R, n_ranks: usize) {
 /// A panic ends every rank and is reported with its message.
 pub fn panic_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
     let fail = |comm: &mut R::Comm| panic!("rank {} gives up on purpose", comm.rank());
-    fail_last(runner, n_ranks, fail, |waiting, last, error| match error {
-        RankError::Panicked { rank, message } => {
-            assert_eq!(rank, last);
-            assert_eq!(message, format!("rank {last} gives up on purpose"));
+    fail_last(runner, n_ranks, fail, |fallout| {
+        fallout.assert_others_aborted();
+        match fallout.error {
+            RankError::Panicked { rank, message } => {
+                assert_eq!(rank, fallout.last);
+                assert_eq!(message, format!("rank {rank} gives up on purpose"));
+            }
+            other => panic!("{other:?} instead of the panic, waiting in {:?}", fallout.waiting),
         }
-        other => panic!("{other:?} instead of the panic, waiting in {waiting:?}"),
     });
 }
 
@@ -131,26 +185,27 @@ pub fn panic_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
 pub fn error_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
     let own_error = || CommError::WrongLength { tag: WAITED, peer: 77, expected: 1, found: 2 };
     let fail = |_: &mut R::Comm| Err(own_error());
-    fail_last(runner, n_ranks, fail, |waiting, last, error| match error {
-        RankError::Failed { rank, source } => assert_eq!((rank, source), (last, own_error())),
-        other => panic!("{other:?} instead of the error, waiting in {waiting:?}"),
+    fail_last(runner, n_ranks, fail, |fallout| {
+        fallout.assert_others_aborted();
+        match fallout.error {
+            RankError::Failed { rank, source } => {
+                assert_eq!((rank, source), (fallout.last, own_error()));
+            }
+            other => panic!("{other:?} instead of the error, waiting in {:?}", fallout.waiting),
+        }
     });
 }
 
 /// A rank that leaves although others wait for it is an error, not a hang.
 pub fn early_return_is_an_error<R: Runner>(runner: &R, n_ranks: usize) {
-    fail_last(
-        runner,
-        n_ranks,
-        |_| Ok(()),
-        |waiting, last, error| match error {
-            RankError::Failed { rank, source: CommError::Departed { peer, operation } } => {
-                assert_ne!(rank, last);
-                assert_eq!((peer, operation), (last, waiting.operation()));
-            }
-            other => panic!("{other:?} instead of a departure, waiting in {waiting:?}"),
-        },
-    );
+    let leave = |_: &mut R::Comm| Ok(());
+    fail_last(runner, n_ranks, leave, |fallout| match fallout.error {
+        RankError::Failed { rank, source: CommError::Departed { peer, operation } } => {
+            assert_ne!(rank, fallout.last);
+            assert_eq!((peer, operation), (fallout.last, fallout.waiting.operation()));
+        }
+        other => panic!("{other:?} instead of a departure, waiting in {:?}", fallout.waiting),
+    });
 }
 
 /// Ranks that wait for one another in vain end with the operation, the peer and the time waited.

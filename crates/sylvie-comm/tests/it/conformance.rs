@@ -89,6 +89,11 @@ fn abort_reaches_everyone() {
 }
 
 #[test]
+fn abort_wakes_by_itself() {
+    on_sizes(&[1, 2, 3, 5], faults::abort_wakes_by_itself);
+}
+
+#[test]
 fn abort_is_seen_by_later_calls() {
     on_sizes(&[1, 2, 3, 5], faults::abort_is_seen_by_later_calls);
 }
