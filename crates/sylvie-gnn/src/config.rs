@@ -86,18 +86,13 @@ impl fmt::Display for NormKind {
 }
 
 /// Shape of a network.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     /// Kind of the graph layers.
     pub kind: ModelKind,
-    /// Features a node.
-    pub n_inputs: usize,
-    /// Columns between layers.
-    pub n_hidden: usize,
-    /// Columns of the output.
-    pub n_classes: usize,
-    /// All layers, linear ones included.
-    pub n_layers: usize,
+    /// Columns before, between and after the layers: features, hidden columns, classes. One more than
+    /// there are layers, linear ones included.
+    pub widths: Vec<usize>,
     /// How many of the last layers are linear.
     pub n_linear: usize,
     /// Attention heads (GAT).
@@ -175,26 +170,33 @@ impl ModelConfig {
     /// # Errors
     /// The first thing that does not fit.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.n_layers == 0 || self.n_layers > 255 {
-            return Err(ConfigError::LayerCount { n_layers: self.n_layers });
+        let n_layers = self.n_layers();
+        if n_layers == 0 || n_layers > 255 {
+            return Err(ConfigError::LayerCount { n_layers });
         }
-        if self.n_linear >= self.n_layers {
-            let (n_layers, n_linear) = (self.n_layers, self.n_linear);
-            return Err(ConfigError::NoGraphLayer { n_layers, n_linear });
+        if self.n_linear >= n_layers {
+            return Err(ConfigError::NoGraphLayer { n_layers, n_linear: self.n_linear });
         }
-        for (what, width) in [
-            ("input features", self.n_inputs),
-            ("hidden columns", self.n_hidden),
-            ("classes", self.n_classes),
-            ("heads", self.n_heads),
-        ] {
+        for (layer, &width) in self.widths.iter().enumerate() {
             if width == 0 {
+                let what = match layer {
+                    0 => "input features",
+                    _ if layer == n_layers => "classes",
+                    _ => "hidden columns",
+                };
                 return Err(ConfigError::ZeroWidth { what });
             }
         }
-        let heads_divide = self.n_hidden.is_multiple_of(self.n_heads);
-        if self.kind == ModelKind::Gat && self.n_layers > 1 && !heads_divide {
-            return Err(ConfigError::Heads { n_heads: self.n_heads, n_hidden: self.n_hidden });
+        if self.n_heads == 0 {
+            return Err(ConfigError::ZeroWidth { what: "heads" });
+        }
+        for layer in 0..n_layers {
+            let n_hidden = self.n_columns_out(layer);
+            let is_concatenated = self.is_graph_layer(layer) && !self.is_last(layer);
+            let divides = n_hidden.is_multiple_of(self.n_heads);
+            if self.kind == ModelKind::Gat && is_concatenated && !divides {
+                return Err(ConfigError::Heads { n_heads: self.n_heads, n_hidden });
+            }
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(ConfigError::DropoutRate { rate: self.dropout });
@@ -202,28 +204,34 @@ impl ModelConfig {
         Ok(())
     }
 
+    /// Number of layers, linear ones included.
+    #[must_use]
+    pub fn n_layers(&self) -> usize {
+        self.widths.len().saturating_sub(1)
+    }
+
     /// Number of graph layers; the linear ones follow them.
     #[must_use]
     pub fn n_graph_layers(&self) -> usize {
-        self.n_layers - self.n_linear
+        self.n_layers() - self.n_linear
     }
 
     /// Whether layer `layer` is the last, which is bare.
     #[must_use]
     pub fn is_last(&self, layer: usize) -> bool {
-        layer + 1 == self.n_layers
+        layer + 1 == self.n_layers()
     }
 
     /// Columns that layer `layer` reads.
     #[must_use]
     pub fn n_columns_in(&self, layer: usize) -> usize {
-        if layer == 0 { self.n_inputs } else { self.n_hidden }
+        self.widths[layer]
     }
 
     /// Columns that layer `layer` gives.
     #[must_use]
     pub fn n_columns_out(&self, layer: usize) -> usize {
-        if self.is_last(layer) { self.n_classes } else { self.n_hidden }
+        self.widths[layer + 1]
     }
 
     /// Whether layer `layer` reads neighbours.

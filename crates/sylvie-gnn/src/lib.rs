@@ -14,6 +14,8 @@ mod loss;
 mod metrics;
 mod network;
 mod post;
+#[cfg(test)]
+mod reference;
 mod sage;
 mod structure;
 mod weights;

@@ -17,7 +17,7 @@ use crate::weights::Weights;
 /// A network of graph layers followed by linear layers, with LayerNorm and ReLU between layers.
 ///
 /// The weights are not part of it: every replica holds its own [`Weights`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     config: ModelConfig,
 }

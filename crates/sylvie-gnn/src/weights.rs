@@ -28,7 +28,7 @@ impl<B: Backend> Weights<B> {
                 backend.upload(spec.n_rows, spec.n_cols, &values)
             })
         };
-        Self { layers: (0..config.n_layers).map(|l| layer_tensors(l).collect()).collect() }
+        Self { layers: (0..config.n_layers()).map(|l| layer_tensors(l).collect()).collect() }
     }
 
     /// Takes host values a tensor, in the order of [`Weights::specs`].
@@ -42,7 +42,7 @@ impl<B: Backend> Weights<B> {
             Some(values) => backend.upload(spec.n_rows, spec.n_cols, values),
             None => panic!("fewer tensors than the network has"),
         };
-        let layers = (0..config.n_layers)
+        let layers = (0..config.n_layers())
             .map(|layer| config.tensors(layer).into_iter().map(&mut upload).collect())
             .collect();
         Self { layers }
@@ -55,7 +55,7 @@ impl<B: Backend> Weights<B> {
             let tensors = config.tensors(layer).into_iter();
             tensors.map(move |spec| (format!("layers.{layer}.{}", spec.name), spec))
         };
-        (0..config.n_layers).flat_map(named).collect()
+        (0..config.n_layers()).flat_map(named).collect()
     }
 
     /// Host copies of all tensors, in the order of [`Weights::specs`].
@@ -129,7 +129,7 @@ impl<B: Backend> Adam<B> {
                 let tensors = config.tensors(l).into_iter();
                 tensors.map(|spec| backend.zeros(spec.n_rows, spec.n_cols)).collect()
             };
-            (0..config.n_layers).map(layer).collect()
+            (0..config.n_layers()).map(layer).collect()
         };
         let (beta1, beta2, epsilon, step) = (0.9, 0.999, 1e-8, 0);
         let settings = AdamStep { learning_rate, beta1, beta2, epsilon, weight_decay, step };

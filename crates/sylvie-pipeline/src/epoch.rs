@@ -17,6 +17,7 @@ use crate::exchange::{Call, ExchangePlan, Exchanger, InFlight};
 use crate::features::exchange_features;
 use crate::part_data::PartData;
 use crate::policy::ExchangePolicy;
+use crate::record::RankEpoch;
 use crate::schedule::Step;
 
 /// A part on a backend, with its first layer's rows.
@@ -62,20 +63,51 @@ impl<B: Wire> Stage<B> {
 }
 
 /// What stays the same during a pass.
-#[derive(Clone, Copy)]
-pub(crate) struct Pace<'a> {
+pub(crate) struct Pace<'a, B: Wire> {
     pub(crate) network: &'a Network,
+    pub(crate) weights: &'a Weights<B>,
+    pub(crate) stage: &'a Stage<B>,
     pub(crate) epoch: u32,
     pub(crate) purpose: Purpose,
     pub(crate) policy: ExchangePolicy,
 }
 
+impl<B: Wire> Clone for Pace<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Wire> Copy for Pace<'_, B> {}
+
+impl<'a, B: Wire> Pace<'a, B> {
+    fn call(&self, layer: usize, pass: Pass) -> Call {
+        let Self { epoch, purpose, .. } = *self;
+        Call { epoch, layer, pass, purpose, codec: self.policy.codec(pass) }
+    }
+
+    fn context<'c>(&self, layer: usize, backend: &'c B, seed: u64) -> Context<'c, B>
+    where
+        'a: 'c,
+    {
+        let rate = self.network.config().dropout;
+        let draws = |stream| {
+            let coordinates = Coordinates::new(seed, stream);
+            coordinates.at(self.epoch, layer as u8, Pass::Forward).family()
+        };
+        let is_dropping = self.purpose == Purpose::Training && rate > 0.0;
+        let dropout = is_dropping.then(|| Dropout {
+            rate,
+            rows: draws(Stream::Dropout),
+            aggregate: draws(Stream::DropoutAggregate),
+        });
+        Context { backend, structure: &self.stage.structure, dropout }
+    }
+}
+
 /// What flows from step to step.
-pub(crate) struct Flow<'a, B: Wire, P> {
-    pace: Pace<'a>,
-    stage: &'a Stage<B>,
-    weights: &'a Weights<B>,
-    /// Output of the layers computed so far.
+pub(crate) struct Flow<B: Wire, P> {
+    /// Output of the layer computed last.
     rows: Option<Arc<B::Matrix>>,
     halo: Vec<Input<B>>,
     flight: Option<InFlight<P>>,
@@ -84,16 +116,11 @@ pub(crate) struct Flow<'a, B: Wire, P> {
     gradient: Option<B::Matrix>,
     halo_gradient: Vec<B::Matrix>,
     layer_gradients: Vec<Vec<B::Matrix>>,
-    pub(crate) loss_sum: f64,
-    pub(crate) times: Stopwatch,
 }
 
-impl<'a, B: Wire, P> Flow<'a, B, P> {
-    pub(crate) fn new(pace: Pace<'a>, stage: &'a Stage<B>, weights: &'a Weights<B>) -> Self {
+impl<B: Wire, P> Default for Flow<B, P> {
+    fn default() -> Self {
         Self {
-            pace,
-            stage,
-            weights,
             rows: None,
             halo: Vec::new(),
             flight: None,
@@ -101,19 +128,21 @@ impl<'a, B: Wire, P> Flow<'a, B, P> {
             gradient: None,
             halo_gradient: Vec::new(),
             layer_gradients: Vec::new(),
-            loss_sum: 0.0,
-            times: Stopwatch::default(),
         }
     }
+}
 
-    /// Output of the last layer computed.
+impl<B: Wire, P> Flow<B, P> {
+    /// Output of the layer computed last.
+    ///
+    /// # Panics
+    /// If none was.
     pub(crate) fn output(&self) -> &B::Matrix {
-        let rows = self.rows.as_ref();
-        rows.expect("a layer was computed")
+        self.rows.as_ref().expect("a layer was computed")
     }
 
     /// Gradients of all layers, first layer first.
-    pub(crate) fn gradients(&mut self) -> Gradients<B> {
+    pub(crate) fn take_gradients(&mut self) -> Gradients<B> {
         self.layer_gradients.reverse();
         Gradients::new(std::mem::take(&mut self.layer_gradients))
     }
@@ -124,106 +153,91 @@ impl<'a, B: Wire, P> Flow<'a, B, P> {
     /// If the schedule asks for what earlier steps did not provide.
     pub(crate) fn run<C: Communicator<Buffer = B::Bytes, Pending = P>>(
         &mut self,
+        pace: Pace<'_, B>,
         step: Step,
         exchanger: &mut Exchanger<'_, B, C>,
         targets: &Targets<B>,
+        rank: &mut RankEpoch,
     ) -> Result<(), TrainError> {
-        let backend = exchanger.backend;
+        let (backend, seed) = (exchanger.backend, exchanger.seed);
         match step {
-            Step::Start(layer, pass) => self.start(layer, pass, exchanger),
-            Step::Finish(_, pass) => self.finish(pass, exchanger),
+            Step::Start(layer, pass) => {
+                let call = pace.call(layer, pass);
+                self.start(pace, call, exchanger, &mut rank.times)?;
+            }
+            Step::Finish(_, pass) => self.finish(pace.stage, pass, exchanger, &mut rank.times)?,
             Step::Compute(layer, Pass::Forward) => {
-                self.forward(layer, backend, exchanger.seed);
-                Ok(())
+                self.forward(pace, layer, pace.context(layer, backend, seed));
             }
             Step::Compute(layer, Pass::Backward) => {
-                self.backward(layer, backend, exchanger.seed);
-                Ok(())
+                self.backward(pace, pace.context(layer, backend, seed));
             }
             Step::Loss => {
                 let (loss, gradient) = loss_and_gradient(backend, self.output(), targets);
-                self.loss_sum = loss;
+                rank.loss_sum = loss;
                 self.gradient = Some(gradient);
-                Ok(())
+                self.rows = None;
             }
             Step::Reduce | Step::Update => panic!("{step} is not a step of a pass"),
         }
+        Ok(())
     }
 
     fn start<C: Communicator<Buffer = B::Bytes, Pending = P>>(
         &mut self,
-        layer: usize,
-        pass: Pass,
+        pace: Pace<'_, B>,
+        call: Call,
         exchanger: &mut Exchanger<'_, B, C>,
+        times: &mut Stopwatch,
     ) -> Result<(), TrainError> {
-        let Pace { epoch, purpose, policy, .. } = self.pace;
-        let call = Call { epoch, layer, pass, purpose, codec: policy.codec(pass) };
-        let Stage { structure, plan, .. } = self.stage;
-        let times = &mut self.times;
-        let flight = match pass {
+        let Stage { structure, plan, .. } = pace.stage;
+        self.flight = Some(match call.pass {
             Pass::Forward => {
                 let own = self.rows.as_ref().expect("rows to exchange");
                 exchanger.start_forward(call, plan, structure, own, times)?
             }
             Pass::Backward => {
-                let n_cols = self.pace.network.config().n_columns_in(layer);
+                let n_cols = pace.network.config().n_columns_in(call.layer);
                 let gradients = std::mem::take(&mut self.halo_gradient);
                 exchanger.start_backward(call, plan, structure, (gradients, n_cols), times)?
             }
-        };
-        self.flight = Some(flight);
+        });
         Ok(())
     }
 
     fn finish<C: Communicator<Buffer = B::Bytes, Pending = P>>(
         &mut self,
+        stage: &Stage<B>,
         pass: Pass,
         exchanger: &mut Exchanger<'_, B, C>,
+        times: &mut Stopwatch,
     ) -> Result<(), TrainError> {
         let flight = self.flight.take().expect("an exchange in flight");
-        let Stage { structure, plan, .. } = self.stage;
         match pass {
             Pass::Forward => {
-                let halo = exchanger.finish_forward(flight, structure, &mut self.times)?;
+                let halo = exchanger.finish_forward(flight, &stage.structure, times)?;
                 self.halo = halo.into_iter().map(Input::dense).collect();
             }
             Pass::Backward => {
                 let own = self.gradient.as_mut().expect("gradients of own rows");
-                exchanger.finish_backward(flight, plan, own, &mut self.times)?;
+                exchanger.finish_backward(flight, &stage.plan, own, times)?;
             }
         }
         Ok(())
     }
 
-    fn context<'c>(&self, layer: usize, backend: &'c B, seed: u64) -> Context<'c, B>
-    where
-        'a: 'c,
-    {
-        let rate = self.pace.network.config().dropout;
-        let draws = |stream| {
-            let coordinates = Coordinates::new(seed, stream);
-            coordinates.at(self.pace.epoch, layer as u8, Pass::Forward).family()
-        };
-        let is_dropping = self.pace.purpose == Purpose::Training && rate > 0.0;
-        let dropout = is_dropping.then(|| Dropout {
-            rate,
-            rows: draws(Stream::Dropout),
-            aggregate: draws(Stream::DropoutAggregate),
-        });
-        Context { backend, structure: &self.stage.structure, dropout }
-    }
-
-    fn forward(&mut self, layer: usize, backend: &B, seed: u64) {
-        let (network, weights) = (self.pace.network, self.weights);
-        let ctx = self.context(layer, backend, seed);
-        let (y, saved) = match (&self.stage.first, layer) {
+    fn forward(&mut self, pace: Pace<'_, B>, layer: usize, ctx: Context<'_, B>) {
+        let Pace { network, weights, .. } = pace;
+        let (y, saved) = match (&pace.stage.first, layer) {
             (FirstRows::Kept(kept), 0) => network.first_layer_from_kept(ctx, weights, kept),
             (first, _) => {
                 let received = std::mem::take(&mut self.halo);
-                let own = self.rows.take().map(Input::Dense);
-                let (own, halo) = match (first, own) {
-                    (FirstRows::Raw { own, halo }, None) => (own.clone(), halo.as_slice()),
-                    (_, own) => (own.expect("rows of the layer before"), received.as_slice()),
+                let (own, halo) = match (first, layer) {
+                    (FirstRows::Raw { own, halo }, 0) => (own.clone(), halo.as_slice()),
+                    _ => {
+                        let rows = self.rows.take().expect("rows of the layer before");
+                        (Input::Dense(rows), received.as_slice())
+                    }
                 };
                 let mut partial = network.begin(layer, ctx, weights, &own);
                 for (block, rows) in halo.iter().enumerate() {
@@ -233,17 +247,15 @@ impl<'a, B: Wire, P> Flow<'a, B, P> {
             }
         };
         self.rows = Some(y);
-        if self.pace.purpose == Purpose::Training {
+        if pace.purpose == Purpose::Training {
             self.saved.push(saved);
         }
     }
 
-    fn backward(&mut self, layer: usize, backend: &B, seed: u64) {
-        let (network, weights) = (self.pace.network, self.weights);
-        let ctx = self.context(layer, backend, seed);
+    fn backward(&mut self, pace: Pace<'_, B>, ctx: Context<'_, B>) {
         let saved = self.saved.pop().expect("a saved layer for each backward step");
         let dy = self.gradient.take().expect("a gradient to go back with");
-        let grads = network.backward(ctx, weights, saved, dy);
+        let grads = pace.network.backward(ctx, pace.weights, saved, dy);
         self.layer_gradients.push(grads.weights);
         if let Some(inputs) = grads.inputs {
             self.gradient = Some(inputs.own);

@@ -12,6 +12,7 @@ use crate::error::TrainError;
 use crate::exchange::Exchanger;
 use crate::part_data::PartData;
 use crate::policy::ExchangePolicy;
+use crate::record::RankEpoch;
 use crate::schedule::plan_forward;
 
 /// The metric on each set; `None` where it is not defined, as the ROC-AUC of one outcome.
@@ -25,28 +26,28 @@ pub struct Scores {
     pub test: Option<f64>,
 }
 
-/// Which forward pass.
-#[derive(Clone, Copy)]
-pub(crate) struct Forward<'a> {
-    pub(crate) network: &'a Network,
-    pub(crate) epoch: u32,
+/// A full-precision forward pass.
+pub(crate) fn evaluation_pace<'a, B: Wire>(
+    network: &'a Network,
+    weights: &'a Weights<B>,
+    stage: &'a Stage<B>,
+    epoch: u32,
+) -> Pace<'a, B> {
+    let policy = ExchangePolicy::uniform(RowCodec::new(Width::F32));
+    Pace { network, weights, stage, epoch, purpose: Purpose::Evaluation, policy }
 }
 
 /// Logits of the own rows, row-major on the host.
 pub(crate) fn forward_logits<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     exchanger: &mut Exchanger<'_, B, C>,
-    forward: Forward<'_>,
-    stage: &Stage<B>,
-    weights: &Weights<B>,
+    pace: Pace<'_, B>,
     data: &PartData,
 ) -> Result<Vec<f32>, TrainError> {
-    let policy = ExchangePolicy::uniform(RowCodec::new(Width::F32));
-    let Forward { network, epoch } = forward;
-    let pace = Pace { network, epoch, purpose: Purpose::Evaluation, policy };
     let targets = Targets::new(exchanger.backend, &data.labels, &[]);
-    let mut flow = Flow::new(pace, stage, weights);
-    for step in plan_forward(network.config()) {
-        flow.run(step, exchanger, &targets)?;
+    let mut flow = Flow::default();
+    let mut rank = RankEpoch::default();
+    for step in plan_forward(pace.network.config()) {
+        flow.run(pace, step, exchanger, &targets, &mut rank)?;
     }
     Ok(exchanger.backend.download(flow.output()))
 }
@@ -90,12 +91,11 @@ pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     data: &PartData,
     clock: &dyn Clock,
 ) -> Result<Vec<f32>, TrainError> {
-    let network = Network::new(*model)?;
+    let network = Network::new(model.clone())?;
     let weights = Weights::from_host(backend, model, weights);
     let stage = Stage::new(backend, comm, model.kind, data, 0)?;
     let mut exchanger = Exchanger::new(backend, comm, clock, 0);
-    let forward = Forward { network: &network, epoch: 0 };
-    forward_logits(&mut exchanger, forward, &stage, &weights, data)
+    forward_logits(&mut exchanger, evaluation_pace(&network, &weights, &stage, 0), data)
 }
 
 /// Scores of given weights on all ranks' parts, and the own rows' logits.

@@ -14,6 +14,8 @@ mod features;
 mod part_data;
 mod policy;
 mod record;
+#[cfg(test)]
+mod reference;
 mod schedule;
 mod settings;
 mod train;

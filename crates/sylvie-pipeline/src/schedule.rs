@@ -45,7 +45,7 @@ pub(crate) fn is_exchanged(model: &ModelConfig, layer: usize) -> bool {
 #[must_use]
 pub fn plan_forward(model: &ModelConfig) -> Vec<Step> {
     let mut steps = Vec::new();
-    for layer in 0..model.n_layers {
+    for layer in 0..model.n_layers() {
         if is_exchanged(model, layer) {
             steps.push(Step::Start(layer, Pass::Forward));
             steps.push(Step::Finish(layer, Pass::Forward));
@@ -63,7 +63,7 @@ pub fn plan_forward(model: &ModelConfig) -> Vec<Step> {
 pub fn plan_epoch(model: &ModelConfig) -> Vec<Step> {
     let mut steps = plan_forward(model);
     steps.push(Step::Loss);
-    for layer in (0..model.n_layers).rev() {
+    for layer in (0..model.n_layers()).rev() {
         steps.push(Step::Compute(layer, Pass::Backward));
         if is_exchanged(model, layer) {
             steps.push(Step::Start(layer, Pass::Backward));

@@ -1,7 +1,7 @@
 //! One rank's training run.
 
 use sylvie_comm::{CommError, Communicator, Purpose};
-use sylvie_gnn::{Adam, ModelConfig, Network, Targets, Weights};
+use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_random::Pass;
@@ -10,7 +10,7 @@ use sylvie_tensor::Wire;
 use crate::clock::{Clock, timed};
 use crate::epoch::{Flow, Pace, Stage};
 use crate::error::TrainError;
-use crate::evaluation::{Forward, Scores, forward_logits, score};
+use crate::evaluation::{Scores, evaluation_pace, forward_logits, score};
 use crate::exchange::Exchanger;
 use crate::part_data::{PartData, RankInput};
 use crate::record::{EpochRecord, Observer, RankEpoch, combine};
@@ -82,7 +82,7 @@ struct Best {
 }
 
 /// A run's state on one rank.
-struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
+pub(crate) struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     exchanger: Exchanger<'a, B, C>,
     settings: &'a TrainSettings,
     input: &'a RankInput,
@@ -94,6 +94,9 @@ struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     n_training_nodes: u64,
     weights: Weights<B>,
     adam: Adam<B>,
+    flow: Flow<B, C::Pending>,
+    /// Reduced gradients of the epoch.
+    pub(crate) gradients: Option<Gradients<B>>,
     best: Option<Best>,
     n_since_best: u32,
     setup_bytes: u64,
@@ -101,7 +104,7 @@ struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
 }
 
 impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
-    fn new(
+    pub(crate) fn new(
         backend: &'a B,
         comm: &'a mut C,
         input: &'a RankInput,
@@ -109,7 +112,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         clock: &'a dyn Clock,
     ) -> Result<Self, TrainError> {
         let model = &settings.model;
-        let network = Network::new(*model)?;
+        let network = Network::new(model.clone())?;
         let training = Stage::new(backend, comm, model.kind, &input.training, 0)?;
         let evaluation = match &input.evaluation {
             Some(data) => Some(Stage::new(backend, comm, model.kind, data, 1)?),
@@ -139,6 +142,8 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
             targets,
             n_training_nodes,
             weights,
+            flow: Flow::default(),
+            gradients: None,
             best: None,
             n_since_best: 0,
             setup_bytes,
@@ -146,48 +151,18 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         })
     }
 
-    fn epoch(&mut self, epoch: u32) -> Result<EpochRecord, TrainError> {
-        let (backend, clock) = (self.exchanger.backend, self.exchanger.clock);
+    pub(crate) fn epoch(&mut self, epoch: u32) -> Result<EpochRecord, TrainError> {
+        let clock = self.exchanger.clock;
         let start = clock.now();
-        let pace = Pace {
-            network: &self.network,
-            epoch,
-            purpose: Purpose::Training,
-            policy: self.settings.exchange,
-        };
-        let mut flow = Flow::new(pace, &self.training, &self.weights);
-        let mut reduced = None;
-        for &step in &self.schedule {
-            match step {
-                Step::Reduce => {
-                    let mut gradients = flow.gradients();
-                    let mut sums = gradients.flatten(backend);
-                    let comm = &mut self.exchanger.comm;
-                    let result = timed(clock, &mut flow.times.reduce, || comm.reduce(&mut sums));
-                    result.map_err(|source| TrainError::Comm { epoch, source })?;
-                    let share = 1.0 / self.n_training_nodes as f32;
-                    sums.iter_mut().for_each(|value| *value *= share);
-                    gradients.assign_flat(backend, &sums);
-                    reduced = Some(gradients);
-                }
-                // The weights are borrowed by the pass: the update follows the loop.
-                Step::Update => {}
-                step => flow.run(step, &mut self.exchanger, &self.targets)?,
-            }
-        }
-        let (loss_sum, times) = (flow.loss_sum, flow.times);
-        if let Some(gradients) = reduced {
-            self.adam.step(backend, &gradients, &mut self.weights);
+        let mut rank = RankEpoch::default();
+        for step in self.schedule.clone() {
+            self.step(epoch, step, &mut rank)?;
         }
         let sent = self.exchanger.comm.take_traffic().of_purpose(Purpose::Training);
-        let rank = RankEpoch {
-            loss_sum,
-            epoch: clock.now().saturating_sub(start),
-            times,
-            payload_bytes: sent.payload_bytes,
-            metadata_bytes: sent.metadata_bytes,
-            messages: sent.n_messages,
-        };
+        rank.epoch = clock.now().saturating_sub(start);
+        rank.payload_bytes = sent.payload_bytes;
+        rank.metadata_bytes = sent.metadata_bytes;
+        rank.messages = sent.n_messages;
         let ranks = self.exchanger.comm.all_gather(&rank.to_bytes());
         let ranks = ranks.map_err(|source| TrainError::Comm { epoch, source })?;
         let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {
@@ -200,13 +175,46 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         Ok(record)
     }
 
+    fn step(&mut self, epoch: u32, step: Step, rank: &mut RankEpoch) -> Result<(), TrainError> {
+        let backend = self.exchanger.backend;
+        match step {
+            Step::Reduce => {
+                let mut gradients = self.flow.take_gradients();
+                let mut sums = gradients.flatten(backend);
+                let (clock, comm) = (self.exchanger.clock, &mut self.exchanger.comm);
+                let result = timed(clock, &mut rank.times.reduce, || comm.reduce(&mut sums));
+                result.map_err(|source| TrainError::Comm { epoch, source })?;
+                let share = 1.0 / self.n_training_nodes as f32;
+                sums.iter_mut().for_each(|value| *value *= share);
+                gradients.assign_flat(backend, &sums);
+                self.gradients = Some(gradients);
+            }
+            Step::Update => {
+                let gradients = self.gradients.as_ref().expect("reduced gradients");
+                self.adam.step(backend, gradients, &mut self.weights);
+            }
+            step => {
+                let pace = Pace {
+                    network: &self.network,
+                    weights: &self.weights,
+                    stage: &self.training,
+                    epoch,
+                    purpose: Purpose::Training,
+                    policy: self.settings.exchange,
+                };
+                self.flow.run(pace, step, &mut self.exchanger, &self.targets, rank)?;
+            }
+        }
+        Ok(())
+    }
+
     fn evaluate(&mut self, epoch: u32, record: &mut EpochRecord) -> Result<(), TrainError> {
         let clock = self.exchanger.clock;
         let start = clock.now();
         let data = self.input.evaluation.as_ref().unwrap_or(&self.input.training);
         let stage = self.evaluation.as_ref().unwrap_or(&self.training);
-        let forward = Forward { network: &self.network, epoch };
-        let logits = forward_logits(&mut self.exchanger, forward, stage, &self.weights, data)?;
+        let pace = evaluation_pace(&self.network, &self.weights, stage, epoch);
+        let logits = forward_logits(&mut self.exchanger, pace, data)?;
         let scores = score(self.exchanger.comm, epoch, self.settings.metric, &logits, data)?;
         let sent = self.exchanger.comm.take_traffic().of_purpose(Purpose::Evaluation);
         record.eval_bytes = sum_u64(self.exchanger.comm, sent.total_bytes())?;
@@ -254,7 +262,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
 /// Bytes that one rank's exchanges of an epoch take in full precision.
 fn fp32_bytes(model: &ModelConfig, (n_forward, n_backward): (usize, usize)) -> u64 {
     let codec = RowCodec::new(Width::F32);
-    let layers = (0..model.n_layers).filter(|&layer| is_exchanged(model, layer));
+    let layers = (0..model.n_layers()).filter(|&layer| is_exchanged(model, layer));
     let bytes = |layer: usize| {
         [(Pass::Forward, n_forward), (Pass::Backward, n_backward)]
             .map(|(_, n_rows)| codec.message_bytes(n_rows, model.n_columns_in(layer)) as u64)
