@@ -1,6 +1,6 @@
 //! From numbers in files to labels.
 
-use sylvie_graph::{Labels, SparseMatrix, UNLABELLED};
+use sylvie_graph::{GraphError, Labels, SparseMatrix, UNLABELLED};
 
 use crate::error::{DataError, Place};
 use crate::npy::Array;
@@ -16,6 +16,7 @@ const NO_LABEL: i64 = -1;
 /// and a number in a file must not size a network.
 pub(crate) fn single(array: &Array<i64>) -> Result<Labels, DataError> {
     let n_nodes = array.values.len();
+    check_n_nodes(&array.place, n_nodes)?;
     let mut classes = Vec::with_capacity(n_nodes);
     let mut n_classes = 0;
     for (position, &label) in array.values.iter().enumerate() {
@@ -57,6 +58,7 @@ pub(crate) fn multi(array: Array<u8>) -> Result<Labels, DataError> {
         let expected = "a row of classes a node".to_owned();
         return Err(DataError::WrongShape { place, found, expected });
     };
+    check_n_nodes(&array.place, array.shape[0])?;
     Labels::multi(width, array.values).map_err(DataError::graph(&array.place))
 }
 
@@ -72,4 +74,13 @@ pub(crate) fn multi_from_sparse(place: &Place, matrix: &SparseMatrix) -> Result<
     let values = matrix.to_dense().values().iter().map(|&value| u8::from(value != 0.0)).collect();
     let shape = vec![matrix.n_rows(), matrix.n_cols()];
     multi(Array { place: place.clone(), shape, values })
+}
+
+/// Checked here, where every reader passes before it counts nodes in 32 bits.
+fn check_n_nodes(place: &Place, n_nodes: usize) -> Result<(), DataError> {
+    if n_nodes < u32::MAX as usize {
+        return Ok(());
+    }
+    let problem = GraphError::TooManyNodes { n_nodes };
+    Err(DataError::Graph { place: place.clone(), problem })
 }

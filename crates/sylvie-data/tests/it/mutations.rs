@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// A member that claims to hold a terabyte.
+/// A member of a few bytes that claims to hold four gigabytes.
 #[test]
 fn a_bomb_is_refused_by_its_claim() {
     let sample = samples::heterophilous();
