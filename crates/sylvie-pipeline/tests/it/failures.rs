@@ -1,0 +1,114 @@
+//! What ends a run, and what it says.
+
+use std::error::Error;
+
+use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
+use sylvie_gnn::{ModelKind, Weights};
+use sylvie_graph::{Assignment, Role};
+use sylvie_pipeline::{EpochRecord, Preset, TrainError, evaluate, predict, train};
+use sylvie_tensor::CpuBackend;
+
+use crate::fixture::{NoClock, Setting, Shape, dataset, inputs, random_parts, run, settings};
+
+fn failed(error: RankError<TrainError>) -> TrainError {
+    match error {
+        RankError::Failed { source, .. } => source,
+        other => panic!("not a failed rank: {other}"),
+    }
+}
+
+/// All weights NaN: the first exchanged row cannot be encoded, and the error says which.
+#[test]
+fn rows_that_are_not_numbers_are_named() {
+    let data = dataset(Shape::default());
+    let assignment = random_parts(&data, 3);
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    for preset in [Preset::Vanilla, Preset::SylvieS] {
+        let mut settings = settings(ModelKind::Sage, 3);
+        settings.exchange = preset.policy();
+        let specs = Weights::<CpuBackend>::specs(&settings.model);
+        let nan = specs.iter().map(|(_, spec)| vec![f32::NAN; spec.n_rows * spec.n_cols]);
+        settings.initial_weights = Some(nan.collect());
+        match failed(run(&inputs, &settings, 1).unwrap_err()) {
+            TrainError::Encode { epoch: 0, layer: 1, node, rank, source, .. } => {
+                assert!(assignment.parts()[node as usize] as usize == rank, "{source}");
+            }
+            other => panic!("{preset}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_a_number_ends_the_run() {
+    let data = dataset(Shape::default());
+    let assignment = Assignment::new(1, vec![0; data.n_nodes()]).expect("one part");
+    let mut settings = settings(ModelKind::Gcn, 3);
+    settings.learning_rate = f32::MAX;
+    settings.model.norm = sylvie_gnn::NormKind::None;
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    let error = failed(run(&inputs, &settings, 1).unwrap_err());
+    assert!(matches!(error, TrainError::NotFinite { epoch: 1.., .. }), "{error}");
+}
+
+#[test]
+fn nobody_to_train_on() {
+    let mut data = dataset(Shape::default());
+    data.split = sylvie_graph::Split::new(vec![Role::Val; data.n_nodes()]);
+    let assignment = random_parts(&data, 2);
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    let error = failed(run(&inputs, &settings(ModelKind::Sage, 1), 1).unwrap_err());
+    assert!(matches!(error, TrainError::NoTrainingNodes), "{error}");
+}
+
+/// An observer on one rank refuses: all ranks end, and the cause is the observer's.
+#[test]
+fn an_observer_can_end_the_run() {
+    let data = dataset(Shape::default());
+    let assignment = random_parts(&data, 3);
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    let settings = settings(ModelKind::Gat, 50);
+    let error = run_ranks(3, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+        let rank = comm.rank();
+        let mut observe = |record: &EpochRecord| match (rank, record.epoch) {
+            (1, 4) => Err("the disk is full".into()),
+            _ => Ok(()),
+        };
+        train(&CpuBackend::new(1), comm, &inputs[rank], &settings, &NoClock, &mut observe)
+    });
+    let RankError::Failed { rank: 1, source } = error.unwrap_err() else {
+        panic!("rank 1 failed");
+    };
+    assert_eq!(source.to_string(), "epoch 4 could not be recorded");
+    let cause = source.source().expect("a cause");
+    assert_eq!(cause.to_string(), "the disk is full");
+}
+
+/// Patience counts evaluations, and the best model is the one that is returned.
+#[test]
+fn patience_ends_training_and_the_best_model_is_kept() {
+    let data = dataset(Shape::default());
+    let assignment = random_parts(&data, 2);
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    let mut settings = settings(ModelKind::Sage, 400);
+    settings.eval_every = 2;
+    settings.patience = Some(3);
+    let (records, outcome) = run(&inputs, &settings, 1).expect("a run");
+    assert!(outcome.n_epochs < 400, "no improvement lasts 400 epochs on 90 nodes");
+    assert_eq!(outcome.n_epochs, outcome.best_epoch + 1 + 2 * 3);
+    assert_eq!(records.len(), outcome.n_epochs as usize);
+    let scored = records.iter().filter_map(|r| r.scores.map(|s| (r.epoch, s)));
+    let best = scored.clone().fold((0, f64::NEG_INFINITY), |best, (epoch, s)| {
+        let val = s.val.expect("a validation score");
+        if val > best.1 { (epoch, val) } else { best }
+    });
+    assert_eq!((outcome.best_epoch, outcome.best.val), (best.0, Some(best.1)));
+
+    let scores = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+        let (backend, data) = (CpuBackend::new(1), &inputs[comm.rank()].training);
+        let model = (&settings.model, &outcome.weights[..]);
+        let logits = predict(&backend, comm, model, data, &NoClock)?;
+        assert_eq!(logits.len(), data.graph.n_local() * 4);
+        evaluate(&backend, comm, model, data, settings.metric, &NoClock)
+    });
+    assert_eq!(scores.expect("scores")[0], outcome.best);
+}
