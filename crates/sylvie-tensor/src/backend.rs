@@ -208,7 +208,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dgain: &mut Self::Matrix,
         doffset: &mut Self::Matrix,
     );
-    /// `max(x, 0)` in place.
+    /// `max(x, 0)` in place; a NaN stays one.
     fn relu(&self, x: &mut Self::Matrix);
     /// Zeroes `dy` where the output `y` of [`Backend::relu`] is 0.
     fn relu_backward(&self, y: &Self::Matrix, dy: &mut Self::Matrix);

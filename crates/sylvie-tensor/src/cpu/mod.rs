@@ -231,7 +231,8 @@ impl Backend for CpuBackend {
     }
     fn relu(&self, x: &mut DenseMatrix) {
         row_wise::each_row(&self.threads, x, |_, values| {
-            values.iter_mut().for_each(|value| *value = value.max(0.0));
+            // Written so that a NaN stays one and is seen downstream; `max` would hide it.
+            values.iter_mut().for_each(|value| *value = if *value <= 0.0 { 0.0 } else { *value });
         });
     }
     fn relu_backward(&self, y: &DenseMatrix, dy: &mut DenseMatrix) {
