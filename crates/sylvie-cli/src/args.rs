@@ -1,0 +1,163 @@
+//! The commands and their flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use sylvie::data::Format;
+use sylvie::partition::{Method, Objective};
+
+use crate::flags::{DataFlags, RunFlags, SEEDS, max_threads};
+
+/// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
+/// the split at one bit a value.
+#[derive(Debug, Parser)]
+#[command(name = "sylvie", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Describes a graph: nodes, edges, degrees, classes, split.
+    Info(InfoArgs),
+    /// Splits a graph into parts and shows how good the split is.
+    Partition(PartitionArgs),
+    /// Trains a network on a graph that is split into parts.
+    Train(Box<TrainArgs>),
+    /// Scores a trained network on a graph.
+    Evaluate(EvaluateArgs),
+    /// Writes a trained network's logits for every node of a graph.
+    Predict(PredictArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sylvie info --data synthetic:nodes=1000,degree=8
+  sylvie info --data photo.npz --json")]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) data: DataFlags,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Columns: own nodes of a part, edges that they read, training nodes, halo rows (nodes of other parts \
+that they read) and halo rows as a share of own nodes. A balance is the largest part's count over the \
+mean: 1 is even.
+
+Example:
+  sylvie partition --data photo.npz --parts 8 --objective cut")]
+pub(crate) struct PartitionArgs {
+    #[command(flatten)]
+    pub(crate) data: DataFlags,
+    /// Number of parts.
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) parts: u32,
+    /// How nodes are assigned: metis, contiguous or random.
+    #[arg(long, value_name = "NAME", default_value_t = Method::Metis)]
+    pub(crate) partitioner: Method,
+    /// What metis makes small: volume (rows sent) or cut (edges between parts).
+    #[arg(long, value_name = "NAME", default_value_t = Objective::Volume)]
+    pub(crate) objective: Objective,
+    /// Seed of metis and random.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(SEEDS))]
+    pub(crate) seed: u64,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Settings come from, later ones first: flags, the preset given as a flag, --config, the defaults. The \
+run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit.
+
+The run folder: run.toml, metrics.jsonl (one object an epoch), summary.json, model.safetensors (the \
+model with the best validation score). In summary.json bytes are sums over the ranks; the figures an \
+epoch leave evaluation out, which eval_bytes holds. cut_edges (directed) and halo_rows are those of the \
+graph that is trained on: with --inductive, of the edges between training nodes.
+
+Examples:
+  sylvie train
+  sylvie train --data photo.npz --model gcn --parts 8 --out runs/photo
+  sylvie train --data photo.npz --preset vanilla --epochs 300 --patience 10
+  sylvie train --config runs/photo/run.toml --seed 2 --out runs/photo-2")]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) flags: RunFlags,
+    /// Settings to start from: a run.toml, or any of its keys in a file of your own.
+    #[arg(long, value_name = "FILE", help_heading = "Files and output")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder for the results; without it nothing is written.
+    #[arg(long, value_name = "DIR", help_heading = "Files and output")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the run that lies in --out.
+    #[arg(long, requires = "out", help_heading = "Files and output")]
+    pub(crate) overwrite: bool,
+    /// Print nothing.
+    #[arg(long, conflicts_with = "json", help_heading = "Files and output")]
+    pub(crate) quiet: bool,
+    /// Print the epochs and then the summary as JSON, one object a line.
+    #[arg(long, help_heading = "Files and output")]
+    pub(crate) json: bool,
+}
+
+/// What evaluation and prediction share.
+#[derive(Debug, Args)]
+pub(crate) struct TrainedArgs {
+    /// Folder of the run.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run: PathBuf,
+    /// Graph, with as many features and classes as the run's. [default: the run's]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: Option<String>,
+    /// Its format, where the path does not tell.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<Format>,
+    /// Seed of the split where the graph has none of its own. [default: the run's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
+    pub(crate) split_seed: Option<u64>,
+    /// Which split where the graph has several, from 0. [default: the run's]
+    #[arg(long, value_name = "N")]
+    pub(crate) split_index: Option<u32>,
+    /// Parts to compute on; every number gives the same results to rounding. [default: the run's, \
+    /// hence the very scores of the run]
+    #[arg(long, value_name = "N", value_parser = crate::flags::parts)]
+    pub(crate) parts: Option<u32>,
+    /// Threads of each part. [default: cores / parts, at least 1]
+    #[arg(long, value_name = "N", value_parser = max_threads())]
+    pub(crate) threads: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  sylvie evaluate --data photo.npz --run runs/photo")]
+pub(crate) struct EvaluateArgs {
+    #[command(flatten)]
+    pub(crate) trained: TrainedArgs,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file holds a float32 array of nodes x classes: logits, before softmax or sigmoid.
+
+Example:
+  sylvie predict --data photo.npz --run runs/photo --out predictions.npy")]
+pub(crate) struct PredictArgs {
+    #[command(flatten)]
+    pub(crate) trained: TrainedArgs,
+    /// File for the predictions, replaced if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}

@@ -1,0 +1,135 @@
+//! Settings in a file.
+//!
+//! A file's keys are turned into flags and parsed as such: what is allowed, and what is said of what is
+//! not, is the same in both places.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Error, Result, bail};
+use clap::{Args as _, Command, FromArgMatches as _};
+use toml::{Table, Value};
+
+use crate::flags::RunFlags;
+use crate::usage;
+
+/// Reads the settings that the file at `path` gives.
+///
+/// # Errors
+/// The file cannot be read, is no TOML, or has a key that is unknown or a value that is not allowed.
+pub(crate) fn read(path: &Path) -> Result<RunFlags> {
+    let text = fs::read_to_string(path).map_err(Error::from).and_then(|text| parse(&text));
+    text.with_context(|| path.display().to_string())
+}
+
+fn parse(text: &str) -> Result<RunFlags> {
+    let table: Table = text.parse().map_err(|error| in_words(text, &error))?;
+    let command = RunFlags::augment_args(Command::new("settings").no_binary_name(true));
+    let mut words = Vec::with_capacity(table.len());
+    for (key, value) in &table {
+        let is_known = command.get_arguments().any(|argument| argument.get_id() == key.as_str());
+        if !is_known {
+            let known: Vec<_> = command.get_arguments().map(|a| a.get_id().as_str()).collect();
+            bail!("unknown key `{key}`; the keys are {}", known.join(", "));
+        }
+        let value = match value {
+            Value::String(word) => word.clone(),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => value.to_string(),
+            _ => bail!("key `{key}`: a {} where a word or a number is expected", value.type_str()),
+        };
+        words.push(format!("--{}={value}", key.replace('_', "-")));
+    }
+    let matches = command.try_get_matches_from(words);
+    let flags = matches.and_then(|matches| RunFlags::from_arg_matches(&matches));
+    flags.map_err(|error| Error::msg(usage::message(&error)))
+}
+
+/// A syntax error with its line, but without the excerpt.
+fn in_words(text: &str, error: &toml::de::Error) -> Error {
+    let message = usage::one_line(error.message());
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => Error::msg(format!("line {}: {message}", before.matches('\n').count() + 1)),
+        None => Error::msg(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::RunSettings;
+    use sylvie::gnn::{Metric, ModelKind, NormKind};
+    use sylvie::lowbit::{MetadataType, Width};
+    use sylvie::partition::{Method, Objective};
+
+    fn settings(text: &str) -> RunSettings {
+        let mut settings = RunSettings::default();
+        settings.apply(parse(text).unwrap());
+        settings
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut other = RunSettings {
+            data: "a folder/with \"quotes\" = -- and \u{e9}".to_owned(),
+            format: Some("arrays".parse().unwrap()),
+            directed: true,
+            normalize: "row".parse().unwrap(),
+            split_seed: i64::MAX as u64,
+            split_index: 3,
+            model: ModelKind::Gat,
+            layers: 4,
+            linear_layers: 1,
+            hidden: 96,
+            heads: 3,
+            dropout: 0.1,
+            norm: NormKind::None,
+            init: Some("-w.safetensors".to_owned()),
+            parts: 7,
+            partitioner: Method::Random,
+            objective: Objective::Cut,
+            preset: "vanilla".parse().unwrap(),
+            bits: Width::Bf16,
+            metadata: MetadataType::F32,
+            epochs: 9,
+            lr: 1e-7,
+            weight_decay: 0.3,
+            seed: 12_345_678_901,
+            inductive: true,
+            eval_every: 2,
+            patience: 6,
+            metric: Some(Metric::RocAuc),
+            threads: Some(3),
+        };
+        assert_eq!(settings(&other.to_toml().unwrap()), other);
+        other.lr = 3e37;
+        assert_eq!(settings(&other.to_toml().unwrap()), other);
+        assert_eq!(settings(""), RunSettings::default());
+        assert_eq!(settings("preset = 'vanilla'").bits, Width::F32);
+        assert_eq!(settings("bits = 4\npreset = 'vanilla'").bits, Width::Four);
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_write_them() {
+        let text = RunSettings::default().to_toml().unwrap();
+        assert!(text.contains("lr = 0.01\n") && text.contains("weight_decay = 0.0\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_named() {
+        for (text, named) in [
+            ("lerning_rate = 0.1", "`lerning_rate`"),
+            ("weight-decay = 0.1", "`weight-decay`"),
+            ("bits = 3", "--bits"),
+            ("lr = -1", "--lr"),
+            ("lr = nan", "--lr"),
+            ("epochs = 1.5", "--epochs"),
+            ("directed = 'perhaps'", "--directed"),
+            ("layers = [1, 2]", "`layers`"),
+            ("parts = 1\nparts = 2", "line 2"),
+            ("parts 1", "line 1"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(named) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `sylvie evaluate`, and what it shares with `sylvie predict`.
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use sylvie::comm::Communicator as _;
+use sylvie::gnn::{Metric, ModelConfig};
+use sylvie::pipeline::{PartData, evaluate};
+
+use crate::args::{EvaluateArgs, TrainedArgs};
+use crate::clock::SystemClock;
+use crate::console::{Console, score};
+use crate::metrics::ScoreLine;
+use crate::model_file::ModelFile;
+use crate::run_folder::{MODEL, SETTINGS};
+use crate::settings::RunSettings;
+use crate::{config, load, ranks};
+
+/// A trained network, and a graph to use it on.
+pub(crate) struct Trained {
+    pub(crate) settings: RunSettings,
+    pub(crate) model: ModelConfig,
+    pub(crate) weights: Vec<Vec<f32>>,
+    pub(crate) metric: Metric,
+    pub(crate) parts: Vec<PartData>,
+}
+
+impl Trained {
+    /// Reads a run folder and the graph, and splits the graph.
+    ///
+    /// # Errors
+    /// A run folder that is not whole, a graph that cannot be read, or two that do not fit.
+    pub(crate) fn load(args: TrainedArgs, console: Console) -> Result<Self> {
+        let run = args.run.clone();
+        let file = ModelFile::read(&run.join(MODEL))?;
+        let settings = settings(args)?;
+        let dataset = load::read(&settings, console)?;
+        let model = load::model(&settings, &dataset)?;
+        file.check(&model, &settings.data)?;
+        let weights = file.into_weights(&model)?;
+        let metric = load::metric(&settings, &dataset)?;
+        let assignment = load::assign(&settings, &dataset, console)?;
+        let parts = load::whole_parts(&dataset, &assignment);
+        Ok(Self { settings, model, weights, metric, parts })
+    }
+}
+
+/// The run's settings, but for what is given.
+fn settings(args: TrainedArgs) -> Result<RunSettings> {
+    let mut settings = RunSettings::default();
+    settings.apply(config::read(&args.run.join(SETTINGS))?);
+    if let Some(data) = args.data
+        && data != settings.data
+    {
+        // Another graph may be of another format.
+        settings.data = data;
+        settings.format = None;
+    }
+    settings.format = args.format.or(settings.format);
+    settings.split_seed = args.split_seed.unwrap_or(settings.split_seed);
+    settings.split_index = args.split_index.unwrap_or(settings.split_index);
+    settings.parts = args.parts.unwrap_or(settings.parts);
+    settings.threads = args.threads;
+    settings.check().context("the run's settings")?;
+    Ok(settings)
+}
+
+/// Scores a trained network.
+///
+/// # Errors
+/// As [`Trained::load`]; values that are not finite.
+pub(crate) fn run(args: EvaluateArgs) -> Result<()> {
+    let console = Console::json_if(args.json);
+    let run = args.trained.run.clone();
+    let trained = Trained::load(args.trained, console)?;
+    let Trained { settings, model, weights, metric, parts } = &trained;
+    let clock = SystemClock::start();
+    let scores = console.during("evaluating", || {
+        ranks::run(parts.len(), settings.n_threads(), |backend, comm| {
+            let data = &parts[comm.rank()];
+            evaluate(backend, comm, (model, weights), data, *metric, &clock)
+        })
+    })?;
+    let scores = scores.first().copied().context("a run has at least one rank")?;
+    let line = EvaluationLine { metric: metric.to_string(), scores: scores.into() };
+    console.json(&line)?;
+    let [train, val, test] = [scores.train, scores.val, scores.test].map(score);
+    console.line(format!(
+        "{metric} of {} on {}\ntrain       {train}\nvalidation  {val}\ntest        {test}",
+        run.display(),
+        settings.data
+    ))
+}
+
+/// Scores as JSON.
+#[derive(Debug, Serialize)]
+struct EvaluationLine {
+    metric: String,
+    #[serde(flatten)]
+    scores: ScoreLine,
+}

@@ -1,0 +1,177 @@
+//! The flags that decide a run. Keys of run.toml are the same words, and go through the same parsers.
+
+use std::ops::RangeInclusive;
+
+use clap::Args;
+use clap::builder::RangedI64ValueParser;
+use sylvie::data::{Format, Normalization};
+use sylvie::gnn::{Metric, ModelKind, NormKind};
+use sylvie::lowbit::{MetadataType, Width};
+use sylvie::partition::{Method, Objective};
+use sylvie::pipeline::Preset;
+
+/// Seeds that TOML can hold.
+pub(crate) const SEEDS: RangeInclusive<u64> = 0..=i64::MAX as u64;
+/// Parts are threads of one process, and each pair of them has its channels.
+const MAX_PARTS: u32 = 1024;
+/// Threads of all parts together.
+pub(crate) const MAX_THREADS: u32 = 1024;
+
+/// Which graph, and how it is read.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataFlags {
+    /// Graph: a file or folder, or synthetic[:key=value,...] with the keys nodes, degree, features,
+    /// classes, locality, seed and multi. [default: synthetic]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: Option<String>,
+    /// arrays, gnn-benchmark, graphsaint, heterophilous or synthetic, where the path does not tell.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<Format>,
+    /// Keep edges one way, from the node read to the node that reads; else inverses are added.
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) directed: Option<bool>,
+    /// What is done to features: none, standard (columns, over training nodes) or row (sums of 1).
+    /// [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) normalize: Option<Normalization>,
+    /// Seed of the split where the graph has none of its own. [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
+    pub(crate) split_seed: Option<u64>,
+    /// Which split where the graph has several, from 0. [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) split_index: Option<u32>,
+}
+
+/// Every setting of a run, where it is given.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub(crate) struct RunFlags {
+    #[command(flatten)]
+    pub(crate) data: DataFlags,
+
+    /// Kind of the graph layers: sage, gcn or gat. [default: sage]
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
+    pub(crate) model: Option<ModelKind>,
+    /// Layers, linear ones included. [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub(crate) layers: Option<u32>,
+    /// How many of the last layers are linear. [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u32).range(0..=254))]
+    pub(crate) linear_layers: Option<u32>,
+    /// Columns between layers. [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) hidden: Option<u32>,
+    /// Attention heads of gat; they must divide --hidden. [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) heads: Option<u32>,
+    /// Dropout rate at the input of every layer. [default: 0.5]
+    #[arg(long, value_name = "RATE", help_heading = "Network", allow_negative_numbers = true,
+          value_parser = rate)]
+    pub(crate) dropout: Option<f32>,
+    /// What stands between layers: layer or none. [default: layer]
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
+    pub(crate) norm: Option<NormKind>,
+    /// Weights to start from, as model.safetensors of a run has them; else they are drawn.
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    pub(crate) init: Option<String>,
+
+    /// Parts of the graph; each is trained by a rank of its own. [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Parts and exchange", value_parser = parts)]
+    pub(crate) parts: Option<u32>,
+    /// How nodes are assigned to parts: metis, contiguous or random. [default: metis]
+    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
+    pub(crate) partitioner: Option<Method>,
+    /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]
+    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
+    pub(crate) objective: Option<Objective>,
+    /// Exchange settings by name: vanilla (f32) or sylvie-s (1 bit); flags beside it come before it.
+    /// [default: sylvie-s]
+    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
+    pub(crate) preset: Option<Preset>,
+    /// Width of an exchanged value, in both passes: 1, 2, 4, 8, f16, bf16 or f32. [default: 1]
+    #[arg(
+        long,
+        value_name = "WIDTH",
+        visible_alias = "codec",
+        help_heading = "Parts and exchange"
+    )]
+    pub(crate) bits: Option<Width>,
+    /// Type of a row's zero point and scale: bf16, f16 or f32. [default: bf16]
+    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
+    pub(crate) metadata: Option<MetadataType>,
+
+    /// Epochs at most. [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Training",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) epochs: Option<u32>,
+    /// Learning rate of Adam. [default: 0.01]
+    #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true,
+          value_parser = above_zero)]
+    pub(crate) lr: Option<f32>,
+    /// Weight decay, added to the gradient. [default: 0]
+    #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true,
+          value_parser = at_least_zero)]
+    pub(crate) weight_decay: Option<f32>,
+    /// Seed of weights, dropout, rounding and partitioner. [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Training",
+          value_parser = clap::value_parser!(u64).range(SEEDS))]
+    pub(crate) seed: Option<u64>,
+    /// Train on edges between training nodes alone; validate and test on the whole graph.
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, help_heading = "Training")]
+    pub(crate) inductive: Option<bool>,
+    /// Epochs from one evaluation, in full precision, to the next. [default: 5]
+    #[arg(long, value_name = "N", help_heading = "Training",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) eval_every: Option<u32>,
+    /// Evaluations without a better validation score after which training ends; 0 for never.
+    /// [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    pub(crate) patience: Option<u32>,
+    /// What is evaluated: accuracy, micro-f1 or roc-auc. [default: accuracy, or micro-f1 where nodes
+    /// have several classes]
+    #[arg(long, value_name = "NAME", help_heading = "Training")]
+    pub(crate) metric: Option<Metric>,
+    /// Threads of each part; results do not depend on it. [default: cores / parts, at least 1]
+    #[arg(long, value_name = "N", help_heading = "Training", value_parser = max_threads())]
+    pub(crate) threads: Option<u32>,
+}
+
+/// Parses a number of threads a part.
+pub(crate) fn max_threads() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS))
+}
+
+/// Parses a number of parts that one process can run.
+pub(crate) fn parts(word: &str) -> Result<u32, String> {
+    let found: u64 = word.parse().map_err(|_| "not a whole number".to_owned())?;
+    match u32::try_from(found) {
+        Ok(parts) if (1..=MAX_PARTS).contains(&parts) => Ok(parts),
+        _ => Err(format!("not between 1 and {MAX_PARTS}; each part is a thread of this process")),
+    }
+}
+
+fn number(word: &str) -> Result<f32, String> {
+    let value: f32 = word.parse().map_err(|_| "not a number".to_owned())?;
+    if value.is_finite() { Ok(value) } else { Err("not a finite number".to_owned()) }
+}
+
+fn above_zero(word: &str) -> Result<f32, String> {
+    number(word).and_then(|v| if v > 0.0 { Ok(v) } else { Err("not above 0".to_owned()) })
+}
+
+fn at_least_zero(word: &str) -> Result<f32, String> {
+    number(word).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("below 0".to_owned()) })
+}
+
+fn rate(word: &str) -> Result<f32, String> {
+    let in_range = |v: f32| (0.0..1.0).contains(&v);
+    number(word).and_then(|v| if in_range(v) { Ok(v) } else { Err("not in [0, 1)".to_owned()) })
+}

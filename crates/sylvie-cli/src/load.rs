@@ -1,0 +1,111 @@
+//! From a path to what each rank holds.
+
+use anyhow::{Context as _, Result, ensure};
+use sylvie::data;
+use sylvie::gnn::{Metric, ModelConfig};
+use sylvie::graph::{Assignment, Dataset, Role};
+use sylvie::partition::{Quality, build_parts, quality};
+use sylvie::pipeline::{PartData, RankInput};
+
+use crate::console::Console;
+use crate::settings::RunSettings;
+
+/// Most weights of a network: what a 32-bit count holds, far more than a run could train.
+const MAX_WEIGHTS: u64 = 1 << 31;
+
+/// Reads the graph.
+///
+/// # Errors
+/// Whatever keeps it from being read, and node or class counts that nothing could be trained on.
+pub(crate) fn read(settings: &RunSettings, console: Console) -> Result<Dataset> {
+    let options = settings.read_options();
+    let what = format!("reading {}", settings.data);
+    Ok(console.during(&what, || data::read(&settings.data, &options))?)
+}
+
+/// The network for this graph.
+///
+/// # Errors
+/// A network that cannot be built, or that would be too large.
+pub(crate) fn model(settings: &RunSettings, dataset: &Dataset) -> Result<ModelConfig> {
+    let n_classes = dataset.labels.n_classes() as usize;
+    let model = settings.model_config(dataset.features.n_cols(), n_classes);
+    model.check().with_context(|| format!("{}: the network cannot be built", settings.data))?;
+    let tensors = (0..model.n_layers()).flat_map(|layer| model.tensors(layer));
+    let n_weights: u64 = tensors.map(|spec| (spec.n_rows * spec.n_cols) as u64).sum();
+    ensure!(
+        n_weights <= MAX_WEIGHTS,
+        "the network would have {n_weights} weights, more than {MAX_WEIGHTS}; \
+         take fewer --hidden columns, --layers or --heads"
+    );
+    Ok(model)
+}
+
+/// The metric that was asked for, or the one that suits the labels.
+///
+/// # Errors
+/// A metric that is not defined for the labels.
+pub(crate) fn metric(settings: &RunSettings, dataset: &Dataset) -> Result<Metric> {
+    let is_multi = dataset.labels.is_multi();
+    let suitable = if is_multi { Metric::MicroF1 } else { Metric::Accuracy };
+    let metric = settings.metric.unwrap_or(suitable);
+    ensure!(
+        metric.fits(&dataset.labels),
+        "{metric} is defined for two classes or for nodes with several classes, and {} has {} \
+         classes, one a node; take --metric accuracy",
+        settings.data,
+        dataset.labels.n_classes()
+    );
+    Ok(metric)
+}
+
+/// One flag a node: whether it is trained on.
+pub(crate) fn training_nodes(dataset: &Dataset) -> Vec<bool> {
+    dataset.split.roles().iter().map(|&role| role == Role::Train).collect()
+}
+
+/// Assigns the nodes of the whole graph to parts, balanced over training nodes too.
+///
+/// # Errors
+/// What the partitioner refuses: more parts than nodes above all.
+pub(crate) fn assign(
+    settings: &RunSettings,
+    dataset: &Dataset,
+    console: Console,
+) -> Result<Assignment> {
+    let partitioner = settings.partitioner.partitioner(settings.objective, settings.seed);
+    let train = training_nodes(dataset);
+    let what = format!("splitting into {} parts ({})", settings.parts, partitioner.name());
+    console
+        .during(&what, || partitioner.partition(&dataset.graph, &train, settings.parts))
+        .with_context(|| format!("{} cannot be split", settings.data))
+}
+
+/// Parts of the whole graph with their data.
+pub(crate) fn whole_parts(dataset: &Dataset, assignment: &Assignment) -> Vec<PartData> {
+    let parts = build_parts(&dataset.graph, assignment, None).into_iter();
+    parts.map(|part| PartData::gather(dataset, part)).collect()
+}
+
+/// What each rank trains and evaluates on, and the quality of the split of what is trained on.
+///
+/// Inductive: parts of the graph of training nodes to train on, and of the whole graph to evaluate on.
+pub(crate) fn rank_inputs(
+    settings: &RunSettings,
+    dataset: &Dataset,
+    assignment: &Assignment,
+) -> (Vec<RankInput>, Quality) {
+    let train = training_nodes(dataset);
+    let whole = whole_parts(dataset, assignment);
+    if !settings.inductive {
+        let inputs = whole.into_iter();
+        let inputs = inputs.map(|training| RankInput { training, evaluation: None }).collect();
+        return (inputs, quality(&dataset.graph, assignment, &train));
+    }
+    let parts = build_parts(&dataset.graph, assignment, Some(&train)).into_iter();
+    let inputs = parts.zip(whole).map(|(part, whole)| RankInput {
+        training: PartData::gather(dataset, part),
+        evaluation: Some(whole),
+    });
+    (inputs.collect(), quality(&dataset.graph.induced(&train), assignment, &train))
+}

@@ -1,0 +1,123 @@
+//! `sylvie partition`.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use serde::Serialize;
+use sylvie::partition::{PartQuality, Quality, quality};
+
+use crate::args::PartitionArgs;
+use crate::console::Console;
+use crate::load;
+use crate::settings::RunSettings;
+
+/// Splits a graph and shows the quality of the split.
+///
+/// # Errors
+/// A graph that cannot be read or split.
+pub(crate) fn run(args: PartitionArgs) -> Result<()> {
+    let console = Console::json_if(args.json);
+    let settings = RunSettings {
+        parts: args.parts,
+        partitioner: args.partitioner,
+        objective: args.objective,
+        seed: args.seed,
+        ..RunSettings::of_data(args.data)
+    };
+    let dataset = load::read(&settings, console)?;
+    let assignment = load::assign(&settings, &dataset, console)?;
+    let quality = quality(&dataset.graph, &assignment, &load::training_nodes(&dataset));
+    console.json(&QualityLine::new(&settings, &quality))?;
+    console.line(to_text(&settings, &quality))
+}
+
+/// Quality as JSON. Edges are directed.
+#[derive(Debug, Serialize)]
+struct QualityLine {
+    data: String,
+    partitioner: String,
+    objective: String,
+    parts: u32,
+    cut_edges: u64,
+    halo_rows: u64,
+    node_balance: f64,
+    edge_balance: f64,
+    train_balance: f64,
+    per_part: Vec<PartLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct PartLine {
+    part: usize,
+    nodes: usize,
+    edges: usize,
+    train: usize,
+    halo_rows: usize,
+    halo_ratio: f64,
+}
+
+impl QualityLine {
+    fn new(settings: &RunSettings, quality: &Quality) -> Self {
+        let part_line = |(part, figures): (usize, &PartQuality)| PartLine {
+            part,
+            nodes: figures.n_nodes,
+            edges: figures.n_edges,
+            train: figures.n_train,
+            halo_rows: figures.n_halo,
+            halo_ratio: figures.halo_ratio,
+        };
+        Self {
+            data: settings.data.clone(),
+            partitioner: settings.partitioner.to_string(),
+            objective: settings.objective.to_string(),
+            parts: quality.n_parts,
+            cut_edges: quality.cut_edges,
+            halo_rows: quality.communication_volume,
+            node_balance: quality.node_balance,
+            edge_balance: quality.edge_balance,
+            train_balance: quality.train_balance,
+            per_part: quality.parts.iter().enumerate().map(part_line).collect(),
+        }
+    }
+}
+
+fn to_text(settings: &RunSettings, quality: &Quality) -> String {
+    let mut text = format!(
+        "{}, {} parts ({}, {})\n{:>7} {:>12} {:>14} {:>12} {:>12} {:>6}",
+        settings.data,
+        quality.n_parts,
+        settings.partitioner,
+        settings.objective,
+        "part",
+        "nodes",
+        "edges",
+        "training",
+        "halo rows",
+        "halo"
+    );
+    let mut row = |name: &str, counts: [usize; 4], ratio: f64| {
+        let [nodes, edges, train, halo] = counts;
+        let _ = write!(text, "\n{name:>7} {nodes:>12} {edges:>14} {train:>12} {halo:>12}");
+        let _ = write!(text, " {ratio:>6.3}");
+    };
+    let mut total = [0; 4];
+    for (part, figures) in quality.parts.iter().enumerate() {
+        let PartQuality { n_nodes, n_edges, n_train, n_halo, halo_ratio } = *figures;
+        let counts = [n_nodes, n_edges, n_train, n_halo];
+        for (sum, count) in total.iter_mut().zip(counts) {
+            *sum += count;
+        }
+        row(&part.to_string(), counts, halo_ratio);
+    }
+    row("all", total, total[3] as f64 / total[0].max(1) as f64);
+    let Quality { node_balance, edge_balance, train_balance, .. } = quality;
+    let _ = write!(
+        text,
+        "\n{:>7} {node_balance:>12.3} {edge_balance:>14.3} {train_balance:>12.3}",
+        "balance"
+    );
+    let share = 100.0 * quality.cut_edges as f64 / total[1].max(1) as f64;
+    let _ =
+        write!(text, "\n{} directed edges between parts, {share:.1} % of all", quality.cut_edges);
+    text
+}

@@ -1,0 +1,218 @@
+//! What is known of a run at its end.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use sylvie::gnn::Metric;
+use sylvie::partition::Quality;
+use sylvie::pipeline::{EpochRecord, TrainOutcome};
+
+use crate::console::{bytes, score};
+use crate::settings::RunSettings;
+
+/// What summary.json holds. Bytes are sums over the ranks.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    metric: String,
+    best_val: Option<f64>,
+    test_at_best_val: Option<f64>,
+    final_test: Option<f64>,
+    best_epoch: u32,
+    epochs: u32,
+    loss: f64,
+    median_epoch_ms: f64,
+    payload_bytes_per_epoch: u64,
+    metadata_bytes_per_epoch: u64,
+    fp32_bytes_per_epoch: u64,
+    eval_bytes: u64,
+    setup_bytes: u64,
+    peak_rss_mb: Option<f64>,
+    parts: u32,
+    cut_edges: u64,
+    halo_rows: u64,
+}
+
+/// What the summary needs of the epochs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EpochFigures {
+    epoch_ms: Vec<f64>,
+    loss: f64,
+    payload_bytes: u64,
+    metadata_bytes: u64,
+}
+
+impl EpochFigures {
+    /// Takes note of an epoch. Synchronous epochs all send the same number of bytes.
+    pub(crate) fn push(&mut self, record: &EpochRecord) {
+        self.epoch_ms.push(record.epoch_ms);
+        self.loss = record.loss;
+        self.payload_bytes = record.payload_bytes;
+        self.metadata_bytes = record.metadata_bytes;
+    }
+
+    /// Median time of an epoch; 0 without epochs.
+    fn median_epoch_ms(&self) -> f64 {
+        let mut sorted = self.epoch_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.get(middle) {
+            None => 0.0,
+            Some(&upper) if sorted.len() % 2 == 1 => upper,
+            Some(&upper) => f64::midpoint(sorted[middle - 1], upper),
+        }
+    }
+}
+
+impl Summary {
+    /// Puts together what the ranks, the epochs and the split say.
+    pub(crate) fn new(
+        metric: Metric,
+        outcome: &TrainOutcome,
+        epochs: &EpochFigures,
+        quality: &Quality,
+    ) -> Self {
+        Self {
+            metric: metric.to_string(),
+            best_val: outcome.best.val,
+            test_at_best_val: outcome.best.test,
+            final_test: outcome.last.test,
+            best_epoch: outcome.best_epoch,
+            epochs: outcome.n_epochs,
+            loss: epochs.loss,
+            median_epoch_ms: epochs.median_epoch_ms(),
+            payload_bytes_per_epoch: epochs.payload_bytes,
+            metadata_bytes_per_epoch: epochs.metadata_bytes,
+            fp32_bytes_per_epoch: outcome.fp32_bytes_per_epoch,
+            eval_bytes: outcome.eval_bytes,
+            setup_bytes: outcome.setup_bytes,
+            peak_rss_mb: crate::memory::peak_rss_mb(),
+            parts: quality.n_parts,
+            cut_edges: quality.cut_edges,
+            halo_rows: quality.communication_volume,
+        }
+    }
+
+    /// The last lines that a run prints.
+    pub(crate) fn to_text(&self, settings: &RunSettings, folder: Option<&Path>) -> String {
+        let mut text = format!(
+            "{} at the best validation: validation {}, test {} (epoch {}); test at the end {}\n\
+             {} epochs, median {:.1} ms\n{}",
+            self.metric,
+            score(self.best_val),
+            score(self.test_at_best_val),
+            self.best_epoch,
+            score(self.final_test),
+            self.epochs,
+            self.median_epoch_ms,
+            self.savings(settings),
+        );
+        if let Some(folder) = folder {
+            let _ = write!(text, "\nresults in {}", folder.display());
+        }
+        text
+    }
+
+    /// How much less was sent than fp32 would have.
+    fn savings(&self, settings: &RunSettings) -> String {
+        if self.parts == 1 {
+            return "nothing was exchanged: there is one part".to_owned();
+        }
+        let sent = (self.payload_bytes_per_epoch + self.metadata_bytes_per_epoch) as f64;
+        let fp32 = self.fp32_bytes_per_epoch as f64;
+        if fp32 == 0.0 {
+            return "nothing was exchanged in training: no layer after the first reads across parts"
+                .to_owned();
+        }
+        let apart = (self.eval_bytes + self.setup_bytes) as f64;
+        let n_epochs = f64::from(self.epochs);
+        let (run_sent, run_fp32) = (sent * n_epochs + apart, fp32 * n_epochs + apart);
+        format!(
+            "sent {} ({} instead of {} an epoch, metadata included)\n\
+             the whole run, with raw features once and evaluation in fp32 every {} epochs, sent {} \
+             ({} instead of {})",
+            compared(sent, fp32),
+            bytes(sent),
+            bytes(fp32),
+            settings.eval_every,
+            compared(run_sent, run_fp32),
+            bytes(run_sent),
+            bytes(run_fp32),
+        )
+    }
+}
+
+fn compared(sent: f64, fp32: f64) -> String {
+    if sent < fp32 {
+        format!("{:.1} times fewer bytes than fp32", fp32 / sent)
+    } else if sent > fp32 {
+        format!("{:.1} times more bytes than fp32", sent / fp32)
+    } else {
+        "as many bytes as fp32".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            metric: "accuracy".to_owned(),
+            best_val: Some(0.5),
+            test_at_best_val: Some(0.25),
+            final_test: None,
+            best_epoch: 4,
+            epochs: 10,
+            loss: 1.0,
+            median_epoch_ms: 2.0,
+            payload_bytes_per_epoch: 90,
+            metadata_bytes_per_epoch: 10,
+            fp32_bytes_per_epoch: 3000,
+            eval_bytes: 1500,
+            setup_bytes: 500,
+            peak_rss_mb: None,
+            parts: 2,
+            cut_edges: 8,
+            halo_rows: 6,
+        }
+    }
+
+    #[test]
+    fn the_last_lines_tell_scores_and_savings() {
+        let text = summary().to_text(&RunSettings::default(), Some(Path::new("there")));
+        for words in [
+            "validation 0.5000, test 0.2500 (epoch 4)",
+            "test at the end -",
+            "30.0 times fewer bytes than fp32 (100 B instead of 3.00 kB an epoch, metadata included)",
+            "every 5 epochs, sent 10.7 times fewer bytes than fp32 (3.00 kB instead of 32.00 kB)",
+            "results in there",
+        ] {
+            assert!(text.contains(words), "{words} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn no_saving_is_claimed_where_there_is_none() {
+        let settings = RunSettings::default();
+        let one = Summary { parts: 1, ..summary() };
+        assert!(one.savings(&settings).contains("one part"));
+        let linear = Summary { fp32_bytes_per_epoch: 0, ..summary() };
+        assert!(linear.savings(&settings).contains("nothing was exchanged"));
+        let same = Summary { fp32_bytes_per_epoch: 100, ..summary() };
+        assert!(same.savings(&settings).starts_with("sent as many bytes as fp32"));
+        let more = Summary { fp32_bytes_per_epoch: 50, ..summary() };
+        assert!(more.savings(&settings).starts_with("sent 2.0 times more bytes"));
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two() {
+        let figures = |epoch_ms: &[f64]| EpochFigures {
+            epoch_ms: epoch_ms.to_vec(),
+            ..EpochFigures::default()
+        };
+        assert_eq!(figures(&[]).median_epoch_ms(), 0.0);
+        assert_eq!(figures(&[9.0, 1.0, 2.0]).median_epoch_ms(), 2.0);
+        assert_eq!(figures(&[9.0, 1.0, 2.0, 4.0]).median_epoch_ms(), 3.0);
+    }
+}

@@ -1,0 +1,159 @@
+//! `sylvie train`.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use indicatif::ProgressBar;
+use sylvie::gnn::{Metric, ModelConfig};
+use sylvie::graph::{Dataset, Role};
+use sylvie::partition::Quality;
+use sylvie::pipeline::{
+    EpochRecord, Observer, ObserverError, RankInput, TrainOutcome, TrainSettings, train,
+};
+
+use crate::args::TrainArgs;
+use crate::clock::SystemClock;
+use crate::console::{Console, Mode, score};
+use crate::load;
+use crate::metrics::EpochLine;
+use crate::model_file::ModelFile;
+use crate::run_folder::{OpenFolder, RunFolder};
+use crate::settings::RunSettings;
+use crate::summary::{EpochFigures, Summary};
+use crate::{config, ranks};
+
+/// Trains a network and leaves a run folder where one is asked for.
+///
+/// # Errors
+/// Settings, files or data that cannot be used; whatever ends the training early.
+pub(crate) fn run(args: TrainArgs) -> Result<()> {
+    let console = if args.quiet { Console::quiet() } else { Console::json_if(args.json) };
+    let mut settings = RunSettings::default();
+    if let Some(path) = &args.config {
+        settings.apply(config::read(path)?);
+    }
+    settings.apply(args.flags);
+    settings.check()?;
+    let folder = args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite));
+    let folder = folder.transpose()?;
+    let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
+    let initial = initial.transpose()?;
+
+    let prepared = prepare(&mut settings, console)?;
+    let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
+    let Prepared { model, metric, inputs, quality } = prepared;
+    let train_settings = settings.train_settings(model.clone(), metric, initial);
+    let folder = folder.map(|folder| folder.begin(&settings)).transpose()?;
+    let recorder = Recorder::new(console, settings.epochs, folder);
+    let (outcome, recorder) =
+        train_ranks(&inputs, &train_settings, settings.n_threads(), recorder)?;
+    recorder.bar.finish_and_clear();
+    let summary = Summary::new(metric, &outcome, &recorder.figures, &quality);
+    if let Some(folder) = &recorder.folder {
+        folder.finish(&summary, &model, &outcome.weights)?;
+    }
+    console.json(&summary)?;
+    console.line(summary.to_text(&settings, recorder.folder.as_ref().map(OpenFolder::path)))
+}
+
+/// A graph that is ready to be trained on.
+struct Prepared {
+    model: ModelConfig,
+    metric: Metric,
+    inputs: Vec<RankInput>,
+    quality: Quality,
+}
+
+/// Reads and splits the graph, and settles what could not be settled without it. Only the parts are
+/// kept.
+fn prepare(settings: &mut RunSettings, console: Console) -> Result<Prepared> {
+    let dataset = load::read(settings, console)?;
+    console.line(describe(&dataset))?;
+    let metric = load::metric(settings, &dataset)?;
+    settings.metric = Some(metric);
+    settings.threads = Some(settings.n_threads());
+    let model = load::model(settings, &dataset)?;
+    let assignment = load::assign(settings, &dataset, console)?;
+    let (inputs, quality) = load::rank_inputs(settings, &dataset, &assignment);
+    console.line(format!(
+        "{} parts ({}): {} edges between parts, {} halo rows",
+        quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
+    ))?;
+    Ok(Prepared { model, metric, inputs, quality })
+}
+
+/// A graph in one line.
+fn describe(dataset: &Dataset) -> String {
+    let count = |role| dataset.split.count(role);
+    format!(
+        "{}: {} nodes, {} directed edges, {} features, {} classes; {} training, {} validation, {} \
+         test nodes",
+        dataset.name,
+        dataset.n_nodes(),
+        dataset.graph.n_edges(),
+        dataset.features.n_cols(),
+        dataset.labels.n_classes(),
+        count(Role::Train),
+        count(Role::Val),
+        count(Role::Test),
+    )
+}
+
+/// Trains on one rank an input; rank 0 tells `recorder` of each epoch.
+fn train_ranks(
+    inputs: &[RankInput],
+    settings: &TrainSettings,
+    n_threads: u32,
+    recorder: Recorder,
+) -> Result<(TrainOutcome, Recorder)> {
+    let clock = SystemClock::start();
+    let recorder = Mutex::new(recorder);
+    let outcomes = ranks::run(inputs.len(), n_threads, |backend, comm| {
+        let rank = sylvie::comm::Communicator::rank(comm);
+        let mut first = |record: &EpochRecord| -> Result<(), ObserverError> {
+            let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            recorder.record(record).map_err(Into::into)
+        };
+        let mut others = |_: &EpochRecord| -> Result<(), ObserverError> { Ok(()) };
+        let observer: &mut dyn Observer = if rank == 0 { &mut first } else { &mut others };
+        train(backend, comm, &inputs[rank], settings, &clock, observer)
+    })?;
+    let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
+    Ok((outcome, recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Whoever is told of each epoch.
+struct Recorder {
+    console: Console,
+    bar: ProgressBar,
+    folder: Option<OpenFolder>,
+    figures: EpochFigures,
+}
+
+impl Recorder {
+    fn new(console: Console, n_epochs: u32, folder: Option<OpenFolder>) -> Self {
+        Self { console, bar: console.bar(n_epochs), folder, figures: EpochFigures::default() }
+    }
+
+    fn record(&mut self, record: &EpochRecord) -> Result<()> {
+        self.figures.push(record);
+        let line = EpochLine::from(record);
+        if let Some(folder) = &mut self.folder {
+            folder.epoch(&line)?;
+        }
+        self.console.json(&line)?;
+        self.bar.inc(1);
+        let Some(scores) = record.scores else { return Ok(()) };
+        let [train, val, test] = [scores.train, scores.val, scores.test].map(score);
+        let text = format!("loss {:.4}, validation {val}", record.loss);
+        self.bar.set_message(text);
+        if self.console.mode() == Mode::Lines {
+            self.console.line(format!(
+                "epoch {}: loss {:.4}, train {train}, validation {val}, test {test}, {:.1} ms",
+                record.epoch, record.loss, record.epoch_ms
+            ))?;
+        }
+        Ok(())
+    }
+}

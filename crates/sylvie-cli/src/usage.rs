@@ -1,0 +1,77 @@
+//! Command lines that cannot be understood.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+
+/// Prints help or the error, and gives the status to exit with: 0 for help that was asked for, else 2.
+pub(crate) fn report(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that has gone away has seen enough.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+        }
+        _ => crate::report(&message(error)),
+    }
+    ExitCode::from(2)
+}
+
+/// What clap has to say, in one line and without the synopsis.
+pub(crate) fn message(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text.split("\n\nFor more information").next().unwrap_or_default();
+    one_line(text.strip_prefix("error: ").unwrap_or(text))
+}
+
+/// The lines of `text` as one.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for piece in text.lines().map(str::trim).filter(|piece| !piece.is_empty()) {
+        if !line.is_empty() {
+            line.push_str(if line.ends_with([':', ',', ';']) { " " } else { "; " });
+        }
+        line.push_str(piece);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{message, one_line};
+    use crate::args::Cli;
+
+    #[test]
+    fn lines_are_joined() {
+        assert_eq!(one_line("a:\n  b\n\nc\n"), "a: b; c");
+        assert_eq!(one_line("plain"), "plain");
+    }
+
+    #[test]
+    fn every_usage_error_is_one_line_that_names_the_flag() {
+        for (arguments, named) in [
+            ("train --bits 3", "--bits"),
+            ("train --bist 1", "--bits"),
+            ("train --model mlp", "--model"),
+            ("train --lr -1", "--lr"),
+            ("train --dropout 1", "--dropout"),
+            ("train --epochs 0", "--epochs"),
+            ("train --parts 70000", "--parts"),
+            ("train --quiet --json", "--json"),
+            ("train --overwrite", "--out"),
+            ("predict --run there", "--out"),
+            ("partition --parts many", "--parts"),
+        ] {
+            let words = std::iter::once("sylvie").chain(arguments.split(' '));
+            let line = message(&Cli::try_parse_from(words).expect_err(arguments));
+            assert!(line.contains(named) && !line.contains('\n'), "{arguments}: {line}");
+            assert!(!line.contains("Usage") && !line.starts_with("error"), "{line}");
+        }
+    }
+}
