@@ -67,7 +67,7 @@ enum Ending<T, E> {
 /// outside. With `panic = "abort"` a panic ends the process as usual.
 ///
 /// # Errors
-/// The root cause: the first rank that failed. Errors that followed from it are dropped.
+/// The root cause: the first rank that failed. Errors and panics of other ranks after it are dropped.
 /// # Panics
 /// If `n_ranks` is 0.
 /// # Example
