@@ -1,6 +1,6 @@
 //! Where a draw is used, and how that becomes a counter.
 
-use crate::philox::philox4x32;
+use crate::philox::{philox4x32, philox4x32_lanes};
 
 /// Direction of a layer's computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,6 +117,15 @@ impl Family {
     #[must_use]
     pub const fn block(&self, node: u32, column_block: u32) -> [u32; 4] {
         philox4x32([column_block, node, self.epoch, self.tag], self.key)
+    }
+
+    /// The blocks of `N` consecutive column blocks side by side: word `w` of the block
+    /// `first_block + lane` is `[w][lane]`.
+    #[inline(always)]
+    #[must_use]
+    pub fn blocks<const N: usize>(&self, node: u32, first_block: u32) -> [[u32; N]; 4] {
+        let columns = core::array::from_fn(|lane| first_block.wrapping_add(lane as u32));
+        philox4x32_lanes([columns, [node; N], [self.epoch; N], [self.tag; N]], self.key)
     }
 }
 

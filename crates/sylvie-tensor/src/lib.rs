@@ -25,3 +25,8 @@ mod wire;
 pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode};
 pub use cpu::{CpuAdjacency, CpuBackend, CpuSparse};
 pub use wire::Wire;
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 
 use sylvie_graph::{Block, Csr, DenseMatrix};
 
-use super::sparse::add_scaled;
+use super::kernels::{add_rows, add_scaled, add_weighted_rows};
 use super::threads::Threads;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
@@ -15,14 +15,17 @@ pub struct CpuAdjacency {
     pub(super) rows: Vec<u32>,
     /// One row an entry of `rows`; columns of the block.
     pub(super) forward: Csr,
-    /// One row a column of the block; columns are places in `rows`.
+    /// One row a column of the block; columns are local rows.
     pub(super) transposed: Csr,
     /// For each edge in row order, where it stands in column order.
     pub(super) to_transposed: Vec<u64>,
 }
 
 impl CpuAdjacency {
+    /// # Panics
+    /// If the block's edges do not have one row an entry of its `rows`.
     pub(super) fn new(block: &Block) -> Self {
+        assert_eq!(block.rows.len(), block.edges.n_rows(), "rows of a block and of its edges");
         let transposed = block.edges.transpose();
         let mut next = transposed.indptr().to_vec();
         let mut to_transposed = Vec::with_capacity(block.edges.n_edges());
@@ -30,8 +33,20 @@ impl CpuAdjacency {
             to_transposed.push(next[column as usize]);
             next[column as usize] += 1;
         }
+        let readers = transposed.indices().iter().map(|&place| block.rows[place as usize]);
+        let n_rows = block.rows.last().map_or(0, |&last| last as usize + 1);
+        let transposed = Csr::new(n_rows, transposed.indptr().to_vec(), readers.collect());
+        let transposed = transposed.unwrap_or_else(|e| panic!("the rows of a block ascend: {e}"));
         let (rows, forward) = (block.rows.clone(), block.edges.clone());
         Self { rows, forward, transposed, to_transposed }
+    }
+
+    /// # Panics
+    /// If an edge leads to a row that is not below `n_local`.
+    pub(super) fn assert_rows_below(&self, n_local: usize) {
+        if let Some(&last) = self.rows.last() {
+            assert!((last as usize) < n_local, "a block with row {last} for {n_local} rows");
+        }
     }
 
     /// Positions in `rows` whose local row lies in `first..last`.
@@ -50,12 +65,18 @@ pub(super) fn aggregate(
 ) {
     assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
     assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
+    assert_scale(column_scale, x.n_rows());
+    block.assert_rows_below(out.n_rows());
     let width = x.n_cols();
     threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
             let row_sums = &mut sums[offset..offset + width];
-            add_rows(block.forward.row(position), |u| u, column_scale, x, row_sums);
+            let columns = block.forward.row(position);
+            match column_scale {
+                Some(scale) => add_weighted_rows(columns, scale.values(), x.values(), row_sums),
+                None => add_rows(columns, x.values(), row_sums),
+            }
         }
     });
 }
@@ -69,41 +90,23 @@ pub(super) fn aggregate_transposed(
 ) {
     assert_eq!(block.forward.n_cols(), out.n_rows(), "columns of the block and rows of gradients");
     assert_eq!(dy.n_cols(), out.n_cols(), "widths of an aggregation");
+    assert_scale(column_scale, out.n_rows());
+    block.assert_rows_below(dy.n_rows());
     let width = dy.n_cols();
     threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
         let mut row_sums = vec![0.0; width];
         for (column, out_row) in sums.chunks_exact_mut(width).enumerate() {
             let readers = block.transposed.row(first + column);
             row_sums.fill(0.0);
-            add_rows(readers, |position| block.rows[position as usize], None, dy, &mut row_sums);
+            add_rows(readers, dy.values(), &mut row_sums);
             let factor = column_scale.map_or(1.0, |scale| scale.values()[first + column]);
             add_scaled(factor, &row_sums, out_row);
         }
     });
 }
 
-/// Adds the rows `row_of(index)` of `x` to `sums`, in the order of the indices.
-fn add_rows(
-    indices: &[u32],
-    row_of: impl Fn(u32) -> u32,
-    scale: Option<&DenseMatrix>,
-    x: &DenseMatrix,
-    sums: &mut [f32],
-) {
-    match scale {
-        Some(scale) => {
-            for &index in indices {
-                let row = row_of(index) as usize;
-                add_scaled(scale.values()[row], x.row(row), sums);
-            }
-        }
-        None => {
-            for &index in indices {
-                let row = row_of(index) as usize;
-                for (sum, &value) in sums.iter_mut().zip(x.row(row)) {
-                    *sum += value;
-                }
-            }
-        }
+fn assert_scale(column_scale: Option<&DenseMatrix>, n_columns: usize) {
+    if let Some(scale) = column_scale {
+        assert_eq!((scale.n_rows(), scale.n_cols()), (n_columns, 1), "shape of column factors");
     }
 }

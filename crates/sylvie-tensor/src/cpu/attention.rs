@@ -3,9 +3,9 @@
 use sylvie_graph::DenseMatrix;
 
 use super::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use super::sparse::add_scaled;
+use super::kernels::{add_scaled, dot};
 use super::threads::Threads;
-use super::zeros;
+use super::{assert_same_shape, zeros};
 use crate::backend::{Attention, AttentionGrads, AttentionRows};
 
 /// Slope of LeakyReLU for negative scores.
@@ -19,17 +19,36 @@ fn leaky_slope(score: f32) -> f32 {
     if score > 0.0 { 1.0 } else { NEGATIVE_SLOPE }
 }
 
-fn dot(x: &[f32], y: &[f32]) -> f32 {
-    // Eight sums side by side: the compiler keeps them in vector registers, in a fixed order.
-    let mut sums = [0.0_f32; 8];
-    let (x_chunks, y_chunks) = (x.chunks_exact(8), y.chunks_exact(8));
-    let tail: f32 = x_chunks.remainder().iter().zip(y_chunks.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in x_chunks.zip(y_chunks) {
-        for lane in 0..8 {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    sums.iter().sum::<f32>() + tail
+/// Columns of one head.
+///
+/// # Panics
+/// Unless the heads share the columns evenly, at least one each.
+fn head_width(x: &DenseMatrix, n_heads: usize) -> usize {
+    let n_cols = x.n_cols();
+    let is_shared = n_heads > 0 && n_cols >= n_heads && n_cols.is_multiple_of(n_heads);
+    assert!(is_shared, "{n_cols} columns for {n_heads} heads");
+    n_cols / n_heads
+}
+
+fn assert_shape(x: &DenseMatrix, expected: (usize, usize), what: &str) {
+    assert_eq!((x.n_rows(), x.n_cols()), expected, "shape of {what}");
+}
+
+fn assert_backward_shapes(
+    values: &DenseMatrix,
+    (source, target): (&DenseMatrix, &DenseMatrix),
+    rows: AttentionRows<'_, DenseMatrix>,
+    grads: &AttentionGrads<'_, DenseMatrix>,
+) {
+    let (n_cols, n_heads) = (values.n_cols(), source.n_cols());
+    assert_shape(source, (values.n_rows(), n_heads), "source scores");
+    assert_shape(target, (target.n_rows(), n_heads), "target scores");
+    assert_shape(rows.log_sum, (target.n_rows(), n_heads), "logs of sums");
+    assert_shape(rows.dot, (target.n_rows(), n_heads), "head dots");
+    assert_shape(rows.dy, (target.n_rows(), n_cols), "output gradients");
+    assert_same_shape(grads.values, values);
+    assert_same_shape(grads.source, source);
+    assert_same_shape(grads.target, target);
 }
 
 pub(super) fn scores(threads: &Threads, x: &DenseMatrix, weights: &DenseMatrix) -> DenseMatrix {
@@ -56,6 +75,10 @@ pub(super) fn scores_backward(
 ) {
     let (n_heads, width) = (weights.n_rows(), weights.n_cols());
     let n_rows = x.n_rows();
+    assert_eq!(x.n_cols(), n_heads * width, "columns of heads");
+    assert_shape(dscores, (n_rows, n_heads), "scores' gradients");
+    assert_shape(dx, (n_rows, n_heads * width), "values' gradients");
+    assert_shape(dweights, (n_heads, width), "score weights' gradients");
     threads.row_chunks(dx.values_mut(), n_heads * width, CHUNK_ROWS, |first, rows| {
         for (row, dx_row) in rows.chunks_exact_mut(n_heads * width).enumerate() {
             for (head, &dscore) in dscores.row(first + row).iter().enumerate() {
@@ -81,9 +104,12 @@ pub(super) fn scores_backward(
 
 pub(super) fn begin(
     values: &DenseMatrix,
-    source: &DenseMatrix,
-    target: &DenseMatrix,
+    (source, target): (&DenseMatrix, &DenseMatrix),
 ) -> Attention<DenseMatrix> {
+    head_width(values, source.n_cols());
+    let shape = (values.n_rows(), source.n_cols());
+    assert_shape(source, shape, "source scores");
+    assert_shape(target, shape, "target scores");
     let mut max = zeros(source.n_rows(), source.n_cols());
     let mut sum = max.clone();
     sum.values_mut().fill(1.0);
@@ -112,7 +138,13 @@ pub(super) fn add_block(
     state: &mut Attention<DenseMatrix>,
 ) {
     let n_heads = source.n_cols();
-    let width = values.n_cols() / n_heads;
+    let width = head_width(values, n_heads);
+    let n_local = target.n_rows();
+    assert_shape(values, (block.forward.n_cols(), n_heads * width), "values of a block");
+    assert_shape(source, (block.forward.n_cols(), n_heads), "source scores");
+    assert_shape(target, (n_local, n_heads), "target scores");
+    assert_shape(&state.values, (n_local, n_heads * width), "values summed");
+    block.assert_rows_below(n_local);
     let Attention { max, sum, values: sums } = state;
     // Maximum and sum of a row lie side by side while the block is added.
     let interleave = max.values().iter().zip(sum.values()).map(|(&m, &s)| [m, s]);
@@ -150,7 +182,7 @@ pub(super) fn add_block(
 
 pub(super) fn finish(threads: &Threads, state: &mut Attention<DenseMatrix>) {
     let n_heads = state.max.n_cols();
-    let width = state.values.n_cols() / n_heads;
+    let width = head_width(&state.values, n_heads);
     let sum = &state.sum;
     threads.row_chunks(state.values.values_mut(), width, CHUNK_ROWS * n_heads, |first, rows| {
         for (place, values) in rows.chunks_exact_mut(width).enumerate() {
@@ -176,11 +208,13 @@ pub(super) fn self_backward(
     grads: AttentionGrads<'_, DenseMatrix>,
 ) {
     let n_heads = source.n_cols();
-    let width = values.n_cols() / n_heads;
+    let width = head_width(values, n_heads);
+    assert_backward_shapes(values, (source, target), rows, &grads);
+    assert_eq!(values.n_rows(), target.n_rows(), "rows and their own values");
     for row in 0..values.n_rows() {
         for head in 0..n_heads {
-            let columns = row * n_heads * width + head * width..;
-            let (at, place) = (columns.start, row * n_heads + head);
+            let place = row * n_heads + head;
+            let at = place * width;
             let dy = &rows.dy.values()[at..at + width];
             let score = source.values()[place] + target.values()[place];
             let (weight, dscore) = edge_backward(
@@ -205,6 +239,9 @@ pub(super) fn block_backward(
     grads: AttentionGrads<'_, DenseMatrix>,
 ) {
     let n_heads = scores.0.n_cols();
+    assert_backward_shapes(values, scores, rows, &grads);
+    assert_eq!(values.n_rows(), block.transposed.n_rows(), "values and columns of a block");
+    block.assert_rows_below(scores.1.n_rows());
     let offsets = block.transposed.indptr();
     let n_columns = block.transposed.n_rows();
     // By column: gradients of values and source scores. Each edge's score gradient is kept, so that
@@ -253,12 +290,12 @@ fn column_gradients(
     grads: ColumnGrads<'_>,
 ) {
     let n_heads = source.n_cols();
-    let width = values.n_cols() / n_heads;
+    let width = head_width(values, n_heads);
     let mut edges = grads.dscores.chunks_exact_mut(n_heads);
     for (offset, column) in grads.columns.enumerate() {
         let x = values.row(column);
-        for (&position, dscores) in block.transposed.row(column).iter().zip(&mut edges) {
-            let row = block.rows[position as usize] as usize;
+        for (&row, dscores) in block.transposed.row(column).iter().zip(&mut edges) {
+            let row = row as usize;
             for (head, dscore) in dscores.iter_mut().enumerate() {
                 let part = head * width..(head + 1) * width;
                 let dy = &rows.dy.row(row)[part.clone()];
@@ -278,8 +315,8 @@ fn column_gradients(
 }
 
 pub(super) fn head_dots(x: &DenseMatrix, y: &DenseMatrix, n_heads: usize) -> DenseMatrix {
-    assert_eq!((x.n_rows(), x.n_cols()), (y.n_rows(), y.n_cols()), "shapes of head dots");
-    let width = x.n_cols() / n_heads;
+    assert_same_shape(x, y);
+    let width = head_width(x, n_heads);
     let mut out = zeros(x.n_rows(), n_heads);
     let pairs = x.values().chunks_exact(width).zip(y.values().chunks_exact(width));
     for (value, (a, b)) in out.values_mut().iter_mut().zip(pairs) {
@@ -289,7 +326,7 @@ pub(super) fn head_dots(x: &DenseMatrix, y: &DenseMatrix, n_heads: usize) -> Den
 }
 
 pub(super) fn head_mean(x: &DenseMatrix, n_heads: usize) -> DenseMatrix {
-    let width = x.n_cols() / n_heads;
+    let width = head_width(x, n_heads);
     let mut out = zeros(x.n_rows(), width);
     let share = 1.0 / n_heads as f32;
     for (row, mean) in out.values_mut().chunks_exact_mut(width).enumerate() {

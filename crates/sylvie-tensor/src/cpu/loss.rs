@@ -2,6 +2,7 @@
 
 use sylvie_graph::DenseMatrix;
 
+use super::assert_same_shape;
 use super::threads::{CHUNK_ROWS, Threads};
 use crate::backend::AdamStep;
 
@@ -14,11 +15,12 @@ fn sum_rows(threads: &Threads, n: usize, row_loss: impl Fn(usize) -> f64 + Sync)
     partials.iter().sum()
 }
 
-/// Largest value, and log of the sum of exponentials, of a row.
-fn log_sum_exp(row: &[f32]) -> f64 {
+/// Largest value `max` of a row, and the sum of `exp(value - max)`.
+///
+/// The two are kept apart: in `max + ln(sum)` a large `max` would swallow the sum.
+fn softmax_statistics(row: &[f32]) -> (f32, f64) {
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = row.iter().map(|&value| f64::from((value - max).exp())).sum();
-    f64::from(max) + sum.ln()
+    (max, row.iter().map(|&value| f64::from((value - max).exp())).sum())
 }
 
 pub(super) fn softmax_cross_entropy(
@@ -28,19 +30,21 @@ pub(super) fn softmax_cross_entropy(
     dlogits: &mut DenseMatrix,
 ) -> f64 {
     assert_eq!(rows.len(), classes.len(), "rows and classes of a loss");
-    assert_eq!(logits.values().len(), dlogits.values().len(), "logits and their gradients");
+    assert_same_shape(logits, dlogits);
     let width = logits.n_cols();
     dlogits.values_mut().fill(0.0);
     let loss = sum_rows(threads, rows.len(), |i| {
         let logits = logits.row(rows[i] as usize);
-        log_sum_exp(logits) - f64::from(logits[classes[i] as usize])
+        let (max, sum) = softmax_statistics(logits);
+        f64::from(max) - f64::from(logits[classes[i] as usize]) + sum.ln()
     });
     for (&row, &class) in rows.iter().zip(classes) {
         let logits = logits.row(row as usize);
-        let log_sum = log_sum_exp(logits) as f32;
+        let (max, sum) = softmax_statistics(logits);
+        let share = (1.0 / sum) as f32;
         let dlogits = &mut dlogits.values_mut()[row as usize * width..][..width];
         for (dlogit, &logit) in dlogits.iter_mut().zip(logits) {
-            *dlogit = (logit - log_sum).exp();
+            *dlogit = (logit - max).exp() * share;
         }
         dlogits[class as usize] -= 1.0;
     }
@@ -54,7 +58,7 @@ pub(super) fn binary_cross_entropy(
     dlogits: &mut DenseMatrix,
 ) -> f64 {
     assert_eq!((rows.len(), logits.n_cols()), (targets.n_rows(), targets.n_cols()), "targets");
-    assert_eq!(logits.values().len(), dlogits.values().len(), "logits and their gradients");
+    assert_same_shape(logits, dlogits);
     let width = logits.n_cols();
     let share = 1.0 / width as f64;
     dlogits.values_mut().fill(0.0);
@@ -84,6 +88,10 @@ pub(super) fn adam(
     (first, second): (&mut DenseMatrix, &mut DenseMatrix),
     weights: &mut DenseMatrix,
 ) {
+    assert!(step.step > 0, "Adam's steps count from 1, not {}", step.step);
+    for matrix in [gradient, &*first, &*second] {
+        assert_same_shape(matrix, weights);
+    }
     let correction1 = 1.0 - f64::from(step.beta1).powi(step.step as i32);
     let correction2 = 1.0 - f64::from(step.beta2).powi(step.step as i32);
     let step_size = (f64::from(step.learning_rate) / correction1) as f32;

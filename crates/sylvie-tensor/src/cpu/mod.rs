@@ -3,6 +3,7 @@
 mod aggregate;
 mod attention;
 mod dense;
+mod kernels;
 mod loss;
 mod row_wise;
 mod sparse;
@@ -100,7 +101,7 @@ impl Backend for CpuBackend {
     fn add(&self, x: &DenseMatrix, out: &mut DenseMatrix) {
         assert_same_shape(x, out);
         row_wise::each_row(&self.threads, out, |row, sums| {
-            sparse::add_scaled(1.0, x.row(row), sums);
+            kernels::add_scaled(1.0, x.row(row), sums);
         });
     }
     fn scale_rows(&self, factors: &DenseMatrix, x: &mut DenseMatrix) {
@@ -114,13 +115,13 @@ impl Backend for CpuBackend {
         assert_same_shape(x, out);
         assert_eq!((factors.n_rows(), factors.n_cols()), (x.n_rows(), 1), "shape of row factors");
         row_wise::each_row(&self.threads, out, |row, sums| {
-            sparse::add_scaled(factors.values()[row], x.row(row), sums);
+            kernels::add_scaled(factors.values()[row], x.row(row), sums);
         });
     }
     fn add_bias(&self, bias: &DenseMatrix, x: &mut DenseMatrix) {
         assert_eq!((bias.n_rows(), bias.n_cols()), (1, x.n_cols()), "shape of a bias");
         row_wise::each_row(&self.threads, x, |_, values| {
-            sparse::add_scaled(1.0, bias.values(), values);
+            kernels::add_scaled(1.0, bias.values(), values);
         });
     }
     fn column_sums(&self, x: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
@@ -165,7 +166,7 @@ impl Backend for CpuBackend {
         source: &DenseMatrix,
         target: &DenseMatrix,
     ) -> Attention<DenseMatrix> {
-        attention::begin(values, source, target)
+        attention::begin(values, (source, target))
     }
     fn attention_add_block(
         &self,

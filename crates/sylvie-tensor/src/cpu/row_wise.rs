@@ -3,9 +3,10 @@
 use sylvie_graph::DenseMatrix;
 use sylvie_random::Family;
 
-use super::sparse::{CpuSparse, add_scaled};
+use super::kernels::{MASK_COLUMNS, Mask, add_scaled, dot, drop_row, sum};
+use super::sparse::CpuSparse;
 use super::threads::{CHUNK_ROWS, Threads};
-use super::zeros;
+use super::{assert_same_shape, zeros};
 use crate::backend::Mode;
 
 /// Added to the variance in LayerNorm.
@@ -61,7 +62,8 @@ pub(super) fn layer_norm(
     x: &mut DenseMatrix,
 ) -> (DenseMatrix, DenseMatrix) {
     let (n_rows, width) = (x.n_rows(), x.n_cols());
-    assert_eq!((gain.n_cols(), offset.n_cols()), (width, width), "columns of LayerNorm");
+    assert_eq!((gain.n_rows(), gain.n_cols()), (1, width), "shape of a gain");
+    assert_eq!((offset.n_rows(), offset.n_cols()), (1, width), "shape of an offset");
     let mut normalised = x.clone();
     let mut inverse = zeros(n_rows, 1);
     threads.row_chunks2(
@@ -70,10 +72,9 @@ pub(super) fn layer_norm(
         CHUNK_ROWS,
         |_, rows, inverse| {
             for (values, inverse) in rows.chunks_exact_mut(width).zip(inverse) {
-                let mean = values.iter().sum::<f32>() / width as f32;
+                let mean = sum(values) / width as f32;
                 values.iter_mut().for_each(|value| *value -= mean);
-                let square = values.iter().map(|value| value * value).sum::<f32>();
-                *inverse = 1.0 / (square / width as f32 + EPSILON).sqrt();
+                *inverse = 1.0 / (dot(values, values) / width as f32 + EPSILON).sqrt();
                 values.iter_mut().for_each(|value| *value *= *inverse);
             }
         },
@@ -97,6 +98,10 @@ pub(super) fn layer_norm_backward(
     doffset: &mut DenseMatrix,
 ) {
     let width = dy.n_cols();
+    assert_same_shape(normalised, dy);
+    assert_eq!((inverse.n_rows(), inverse.n_cols()), (dy.n_rows(), 1), "inverse deviations");
+    assert_eq!((gain.n_rows(), gain.n_cols()), (1, width), "shape of a gain");
+    assert_eq!((dgain.n_rows(), dgain.n_cols()), (1, width), "shape of a gain's gradient");
     column_sums(threads, dy, Mode::Assign, doffset);
     dgain.values_mut().fill(0.0);
     for partial in row_sums(threads, dy.n_rows(), width, |row, sums| {
@@ -112,44 +117,13 @@ pub(super) fn layer_norm_backward(
         for (dy, &gain) in dy.iter_mut().zip(gain.values()) {
             *dy *= gain;
         }
-        let mean = dy.iter().sum::<f32>() / width as f32;
-        let product: f32 = dy.iter().zip(normalised).map(|(dy, value)| dy * value).sum();
-        let projection = product / width as f32;
+        let mean = sum(dy) / width as f32;
+        let projection = dot(dy, normalised) / width as f32;
         let inverse = inverse.values()[row];
         for (dy, &value) in dy.iter_mut().zip(normalised) {
             *dy = (*dy - mean - value * projection) * inverse;
         }
     });
-}
-
-/// Dropout's decisions: sixteen random bits a value, eight values a block of draws.
-#[derive(Clone, Copy)]
-struct Mask {
-    draws: Family,
-    /// A value is dropped when its sixteen bits are below this.
-    threshold: u32,
-    scale: f32,
-}
-
-impl Mask {
-    /// # Panics
-    /// If `rate` is not in [0, 1).
-    fn new(rate: f32, draws: Family) -> Self {
-        assert!((0.0..1.0).contains(&rate), "a dropout rate of {rate} is not in [0, 1)");
-        // The rate is rounded to 1/65536; the scale is that of the rounded rate.
-        let threshold = ((rate * 65_536.0).round() as u32).min(65_535);
-        Self { draws, threshold, scale: 65_536.0 / (65_536 - threshold) as f32 }
-    }
-
-    /// The factors, 0 or `scale`, of columns `8 * block ..`.
-    fn factors(&self, key: u32, block: u32) -> [f32; 8] {
-        let words = self.draws.block(key, block);
-        let factor = |bits: u32| if bits < self.threshold { 0.0 } else { self.scale };
-        std::array::from_fn(|column| {
-            let word = words[column / 2];
-            factor(if column % 2 == 0 { word & 0xFFFF } else { word >> 16 })
-        })
-    }
 }
 
 pub(super) fn dropout(
@@ -161,13 +135,7 @@ pub(super) fn dropout(
 ) {
     assert_eq!(keys.len(), x.n_rows(), "keys and rows of dropout");
     let mask = Mask::new(rate, draws);
-    each_row(threads, x, |row, values| {
-        for (block, values) in (0..).zip(values.chunks_mut(8)) {
-            for (value, factor) in values.iter_mut().zip(mask.factors(keys[row], block)) {
-                *value *= factor;
-            }
-        }
-    });
+    each_row(threads, x, |row, values| drop_row(mask, keys[row], values));
 }
 
 pub(super) fn sparse_dropout(
@@ -184,13 +152,14 @@ pub(super) fn sparse_dropout(
         let last = ((chunk + 1) * CHUNK_ROWS).min(structure.n_rows);
         let mut values = Vec::new();
         for (row, &key) in (chunk * CHUNK_ROWS..last).zip(&keys[chunk * CHUNK_ROWS..last]) {
-            let mut factors = (u32::MAX, [0.0; 8]);
+            let mut factors = (u32::MAX, [0.0; MASK_COLUMNS]);
             for place in structure.indptr[row] as usize..structure.indptr[row + 1] as usize {
                 let column = structure.indices[place];
-                if factors.0 != column / 8 {
-                    factors = (column / 8, mask.factors(key, column / 8));
+                let block = column / MASK_COLUMNS as u32;
+                if factors.0 != block {
+                    factors = (block, mask.factors(key, block));
                 }
-                values.push(x.values[place] * factors.1[column as usize % 8]);
+                values.push(x.values[place] * factors.1[column as usize % MASK_COLUMNS]);
             }
         }
         values

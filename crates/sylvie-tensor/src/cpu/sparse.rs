@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sylvie_graph::{DenseMatrix, SparseMatrix};
 
+use super::kernels::add_scaled;
 use super::threads::{CHUNK_ROWS, Threads};
 use crate::backend::Mode;
 
@@ -102,11 +103,4 @@ pub(super) fn sparse_matmul_tn(
             }
         }
     });
-}
-
-/// `sums += factor * x`.
-pub(super) fn add_scaled(factor: f32, x: &[f32], sums: &mut [f32]) {
-    for (sum, &value) in sums.iter_mut().zip(x) {
-        *sum += factor * value;
-    }
 }
