@@ -18,20 +18,31 @@ pub struct KeptAggregate<B: Backend> {
 }
 
 impl<B: Backend> Input<B> {
-    /// Brings features to the backend.
+    /// Brings features to the backend; sparse ones stay sparse where that is smaller.
     #[must_use]
     pub fn from_features(backend: &B, features: &Features) -> Self {
         match features {
             Features::Dense(x) => Self::dense(backend.upload(x.n_rows(), x.n_cols(), x.values())),
-            Features::Sparse(x) => Self::Sparse(Arc::new(backend.upload_sparse(x))),
+            Features::Sparse(x) => Self::from_sparse(backend, x),
         }
+    }
+
+    /// Keeps sparse rows sparse, unless so many values are stored that dense rows are smaller.
+    fn from_sparse(backend: &B, x: &SparseMatrix) -> Self {
+        // A stored value takes about five words, with its places by row and by column.
+        let is_sparse = x.n_stored() * 5 <= x.n_rows() * x.n_cols();
+        if is_sparse {
+            return Self::Sparse(Arc::new(backend.upload_sparse(x)));
+        }
+        let x = x.to_dense();
+        Self::dense(backend.upload(x.n_rows(), x.n_cols(), x.values()))
     }
 }
 
 impl<B: Backend> KeptAggregate<B> {
     /// Aggregates the features of a part: `own` rows, and one entry of `halo` a halo block.
     ///
-    /// Sparse features give a sparse aggregate.
+    /// Sparse features give a sparse aggregate, where that is smaller than a dense one.
     ///
     /// # Panics
     /// If `kind` is GAT, whose weights change what is aggregated, or if dense and sparse are mixed.
@@ -48,8 +59,7 @@ impl<B: Backend> KeptAggregate<B> {
         let aggregate = match own {
             Features::Dense(own) => dense_aggregate(kind, ctx, own, halo),
             Features::Sparse(own) => {
-                let matrix = sparse_aggregate(kind, part, own, halo);
-                Input::Sparse(Arc::new(ctx.backend.upload_sparse(&matrix)))
+                Input::from_sparse(ctx.backend, &sparse_aggregate(kind, part, own, halo))
             }
         };
         let own = (kind == ModelKind::Sage).then(|| Input::from_features(ctx.backend, own));

@@ -2,7 +2,7 @@
 
 use sylvie_graph::{Block, Csr, DenseMatrix};
 
-use super::kernels::{add_rows, add_scaled, add_weighted_rows};
+use super::kernels::{add_products, add_rows, add_scaled};
 use super::threads::Threads;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
@@ -69,12 +69,17 @@ pub(super) fn aggregate(
     block.assert_rows_below(out.n_rows());
     let width = x.n_cols();
     threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
+        let mut factors = Vec::new();
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
             let row_sums = &mut sums[offset..offset + width];
             let columns = block.forward.row(position);
             match column_scale {
-                Some(scale) => add_weighted_rows(columns, scale.values(), x.values(), row_sums),
+                Some(scale) => {
+                    factors.clear();
+                    factors.extend(columns.iter().map(|&u| scale.values()[u as usize]));
+                    add_products(columns, &factors, x.values(), row_sums);
+                }
                 None => add_rows(columns, x.values(), row_sums),
             }
         }

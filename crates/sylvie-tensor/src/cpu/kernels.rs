@@ -49,16 +49,15 @@ pub(super) fn add_rows(rows: &[u32], x: &[f32], sums: &mut [f32]) {
     }
 }
 
-/// `sums += factors[row] * x[row]` for each of `rows`, in their order.
+/// `sums += factors[i] * x[rows[i]]` for each `i`, in order.
 #[multiversion(targets("x86_64+avx2"))]
-pub(super) fn add_weighted_rows(rows: &[u32], factors: &[f32], x: &[f32], sums: &mut [f32]) {
+pub(super) fn add_products(rows: &[u32], factors: &[f32], x: &[f32], sums: &mut [f32]) {
     let width = sums.len();
     let (blocks, tail) = sums.as_chunks_mut::<BLOCK>();
     let tail_start = blocks.len() * BLOCK;
     for (index, block) in blocks.iter_mut().enumerate() {
         let mut sums = *block;
-        for &row in rows {
-            let factor = factors[row as usize];
+        for (&row, &factor) in rows.iter().zip(factors) {
             if let Some(values) = x[row as usize * width + index * BLOCK..].first_chunk::<BLOCK>() {
                 for lane in 0..BLOCK {
                     sums[lane] += factor * values[lane];
@@ -68,8 +67,7 @@ pub(super) fn add_weighted_rows(rows: &[u32], factors: &[f32], x: &[f32], sums: 
         *block = sums;
     }
     if !tail.is_empty() {
-        for &row in rows {
-            let factor = factors[row as usize];
+        for (&row, &factor) in rows.iter().zip(factors) {
             let values = &x[row as usize * width + tail_start..][..tail.len()];
             for (sum, &value) in tail.iter_mut().zip(values) {
                 *sum += factor * value;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use sylvie_graph::{DenseMatrix, SparseMatrix};
 
-use super::kernels::add_scaled;
+use super::kernels::add_products;
 use super::threads::{CHUNK_ROWS, Threads};
 use crate::backend::Mode;
+
+/// Columns a chunk of a transposed product: few, since columns are uneven.
+const CHUNK_COLUMNS: usize = 16;
 
 /// A sparse matrix that can be read by row and by column.
 #[derive(Clone, Debug)]
@@ -73,9 +76,8 @@ pub(super) fn sparse_matmul(
                 sums.fill(0.0);
             }
             let row = first + row;
-            for place in s.indptr[row] as usize..s.indptr[row + 1] as usize {
-                add_scaled(a.values[place], b.row(s.indices[place] as usize), sums);
-            }
+            let places = s.indptr[row] as usize..s.indptr[row + 1] as usize;
+            add_products(&s.indices[places.clone()], &a.values[places], b.values(), sums);
         }
     });
 }
@@ -91,16 +93,17 @@ pub(super) fn sparse_matmul_tn(
     assert_eq!(s.n_rows, b.n_rows(), "inner dimensions of a product");
     assert_eq!((out.n_rows(), out.n_cols()), (s.n_cols, b.n_cols()), "shape of a product");
     let width = b.n_cols();
-    threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, rows| {
+    threads.row_chunks(out.values_mut(), width, CHUNK_COLUMNS, |first, rows| {
+        let mut values = Vec::new();
         for (column, sums) in rows.chunks_exact_mut(width).enumerate() {
             if mode == Mode::Assign {
                 sums.fill(0.0);
             }
             let column = first + column;
-            for slot in s.col_indptr[column] as usize..s.col_indptr[column + 1] as usize {
-                let value = a.values[s.col_places[slot] as usize];
-                add_scaled(value, b.row(s.col_rows[slot] as usize), sums);
-            }
+            let slots = s.col_indptr[column] as usize..s.col_indptr[column + 1] as usize;
+            values.clear();
+            values.extend(s.col_places[slots.clone()].iter().map(|&p| a.values[p as usize]));
+            add_products(&s.col_rows[slots], &values, b.values(), sums);
         }
     });
 }
