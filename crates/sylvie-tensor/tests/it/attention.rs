@@ -1,0 +1,292 @@
+//! Attention over edges against a dense softmax in f64.
+
+use proptest::prelude::*;
+use sylvie_tensor::{Attention, AttentionGrads, AttentionRows, Backend};
+
+use crate::{Matrix, assert_close, backend, block, edges, matrix, real_matrix, row_counts};
+
+/// Own rows first, then halo rows; the edges lead from any of them to own rows.
+struct Case {
+    n_local: usize,
+    n_heads: usize,
+    edges: Vec<(u32, u32)>,
+    /// Of all rows.
+    values: Matrix,
+    source: Matrix,
+    /// Of the own rows.
+    target: Matrix,
+    dy: Matrix,
+}
+
+/// Results in f64: output and log of the sum of exponentials, then gradients.
+struct Dense {
+    y: Vec<f64>,
+    log_sum: Vec<f64>,
+    dvalues: Vec<f64>,
+    dsource: Vec<f64>,
+    dtarget: Vec<f64>,
+}
+
+fn leaky(score: f64) -> (f64, f64) {
+    if score > 0.0 { (score, 1.0) } else { (0.2 * score, 0.2) }
+}
+
+impl Case {
+    fn new(seed: u64, n_local: usize, n_halo: usize, n_heads: usize, width: usize) -> Self {
+        let n = n_local + n_halo;
+        Self {
+            n_local,
+            n_heads,
+            edges: edges(seed, n_local, n, 3 * n),
+            values: real_matrix(seed + 1, n, n_heads * width),
+            source: real_matrix(seed + 2, n, n_heads),
+            target: real_matrix(seed + 3, n_local, n_heads),
+            dy: real_matrix(seed + 4, n_local, n_heads * width),
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.values.n_cols() / self.n_heads
+    }
+
+    /// The columns that a row reads: itself, then its neighbours.
+    fn columns(&self, row: usize) -> Vec<usize> {
+        let read = self.edges.iter().filter(|edge| edge.0 as usize == row);
+        std::iter::once(row).chain(read.map(|edge| edge.1 as usize)).collect()
+    }
+
+    fn dense(&self) -> Dense {
+        let (n_heads, width, n) = (self.n_heads, self.width(), self.values.n_rows());
+        let mut dense = Dense {
+            y: vec![0.0; self.n_local * n_heads * width],
+            log_sum: vec![0.0; self.n_local * n_heads],
+            dvalues: vec![0.0; n * n_heads * width],
+            dsource: vec![0.0; n * n_heads],
+            dtarget: vec![0.0; self.n_local * n_heads],
+        };
+        for row in 0..self.n_local {
+            let columns = self.columns(row);
+            for head in 0..n_heads {
+                self.add_row(row, head, &columns, &mut dense);
+            }
+        }
+        dense
+    }
+
+    fn add_row(&self, row: usize, head: usize, columns: &[usize], dense: &mut Dense) {
+        let (n_heads, width) = (self.n_heads, self.width());
+        let value = |x: &Matrix, row: usize, j: usize| f64::from(x.row(row)[j]);
+        let score =
+            |&c: &usize| leaky(value(&self.source, c, head) + value(&self.target, row, head));
+        let max = columns.iter().map(|c| score(c).0).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = columns.iter().map(|c| (score(c).0 - max).exp()).sum();
+        let weight = |c: &usize| (score(c).0 - max).exp() / sum;
+        let own = row * n_heads + head;
+        dense.log_sum[own] = max + sum.ln();
+        for j in 0..width {
+            let part =
+                columns.iter().map(|c| weight(c) * value(&self.values, *c, head * width + j));
+            dense.y[own * width + j] = part.sum();
+        }
+        let dy = |j: usize| value(&self.dy, row, head * width + j);
+        let dot: f64 = (0..width).map(|j| dy(j) * dense.y[own * width + j]).sum();
+        for c in columns {
+            let place = c * n_heads + head;
+            let dweight: f64 =
+                (0..width).map(|j| dy(j) * value(&self.values, *c, head * width + j)).sum();
+            let dscore = weight(c) * (dweight - dot) * score(c).1;
+            dense.dsource[place] += dscore;
+            dense.dtarget[own] += dscore;
+            for j in 0..width {
+                dense.dvalues[place * width + j] += weight(c) * dy(j);
+            }
+        }
+    }
+
+    /// Forward and backward, the halo cut into blocks at `cuts`; checks all against the dense version.
+    fn check(&self, cuts: &[usize], tolerance: f64) {
+        let backend = backend();
+        let n = self.values.n_rows();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| self.n_local + cut).collect();
+        ends.extend([0, self.n_local, n]);
+        ends.sort_unstable();
+        let blocks: Vec<_> = ends.windows(2).map(|ends| (ends[0], ends[1])).collect();
+        let rows = |x: &Matrix, (first, last): (usize, usize)| {
+            let width = x.n_cols();
+            matrix(last - first, width, &x.values()[first * width..last * width])
+        };
+        let adjacency = |(first, last): (usize, usize)| {
+            let inside = |edge: &&(u32, u32)| (first..last).contains(&(edge.1 as usize));
+            let edges = self.edges.iter().filter(inside);
+            let edges: Vec<_> = edges.map(|&(row, c)| (row, c - first as u32)).collect();
+            backend.upload_block(&block(last - first, &edges))
+        };
+
+        let own = (0, self.n_local);
+        let target = &self.target;
+        let (values, source) = (rows(&self.values, own), rows(&self.source, own));
+        let mut state: Attention<Matrix> = backend.attention_begin(&values, &source, target);
+        for &ends in &blocks {
+            let (values, source) = (rows(&self.values, ends), rows(&self.source, ends));
+            let edges = adjacency(ends);
+            backend.attention_add_block(&edges, &values, &source, target, &mut state);
+        }
+        backend.attention_finish(&mut state);
+        let dense = self.dense();
+        assert_close(state.values.values(), &dense.y, tolerance, "output");
+        assert_close(state.max.values(), &dense.log_sum, tolerance, "log of the sum");
+
+        let dot = backend.head_dots(&self.dy, &state.values, self.n_heads);
+        let attention = AttentionRows { log_sum: &state.max, dot: &dot, dy: &self.dy };
+        let mut dtarget = backend.zeros(self.n_local, self.n_heads);
+        let (mut dvalues, mut dsource) = (Vec::new(), Vec::new());
+        for (index, &ends) in blocks.iter().enumerate() {
+            let (values, source) = (rows(&self.values, ends), rows(&self.source, ends));
+            let mut dv = backend.zeros(values.n_rows(), values.n_cols());
+            let mut ds = backend.zeros(source.n_rows(), source.n_cols());
+            let grads = AttentionGrads { values: &mut dv, source: &mut ds, target: &mut dtarget };
+            let edges = adjacency(ends);
+            backend.attention_block_backward(&edges, &values, &source, target, attention, grads);
+            // The first block is that of the own rows.
+            if index == 0 {
+                let grads =
+                    AttentionGrads { values: &mut dv, source: &mut ds, target: &mut dtarget };
+                backend.attention_self_backward(&values, &source, target, attention, grads);
+            }
+            dvalues.extend_from_slice(dv.values());
+            dsource.extend_from_slice(ds.values());
+        }
+        assert_close(&dvalues, &dense.dvalues, tolerance, "values' gradients");
+        assert_close(&dsource, &dense.dsource, tolerance, "source scores' gradients");
+        assert_close(dtarget.values(), &dense.dtarget, tolerance, "target scores' gradients");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn is_a_dense_softmax_for_any_split(
+        seed in 0..u64::MAX - 8,
+        (n_local, n_halo, cuts) in (0..30_usize, 0..30_usize).prop_flat_map(|(local, halo)| {
+            (Just(local), Just(halo), proptest::collection::vec(0..=halo, 0..4))
+        }),
+        n_heads in 1..4_usize,
+        width in 1..11_usize,
+    ) {
+        Case::new(seed, n_local, n_halo, n_heads, width).check(&cuts, 1e-5);
+    }
+
+    #[test]
+    fn scores_are_dot_products(
+        seed in 0..u64::MAX - 8,
+        n in row_counts(),
+        n_heads in 1..4_usize,
+        width in 1..20_usize,
+    ) {
+        let backend = backend();
+        let x = crate::integer_matrix(seed, n, n_heads * width);
+        let weights = crate::integer_matrix(seed + 1, n_heads, width);
+        let at = |i: usize, h: usize, j: usize| x.row(i)[h * width + j];
+        let scores = backend.attention_scores(&x, &weights);
+        let expected: Vec<f32> = (0..n * n_heads)
+            .map(|place| (place / n_heads, place % n_heads))
+            .map(|(i, h)| (0..width).map(|j| at(i, h, j) * weights.row(h)[j]).sum())
+            .collect();
+        prop_assert_eq!(scores.values(), expected);
+        let dots = backend.head_dots(&x, &x, n_heads);
+        let expected: Vec<f32> = (0..n * n_heads)
+            .map(|place| (place / n_heads, place % n_heads))
+            .map(|(i, h)| (0..width).map(|j| at(i, h, j) * at(i, h, j)).sum())
+            .collect();
+        prop_assert_eq!(dots.values(), expected);
+
+        let dscores = crate::integer_matrix(seed + 2, n, n_heads);
+        let before = crate::integer_matrix(seed + 3, n, n_heads * width);
+        let dweights_before = crate::integer_matrix(seed + 4, n_heads, width);
+        let (mut dx, mut dweights) = (before.clone(), dweights_before.clone());
+        backend.attention_scores_backward(&x, &weights, &dscores, &mut dx, &mut dweights);
+        for i in 0..n {
+            for h in 0..n_heads {
+                for j in 0..width {
+                    let added = dscores.row(i)[h] * weights.row(h)[j];
+                    prop_assert_eq!(dx.row(i)[h * width + j], before.row(i)[h * width + j] + added);
+                }
+            }
+        }
+        for h in 0..n_heads {
+            for j in 0..width {
+                let sum: f32 = (0..n).map(|i| dscores.row(i)[h] * at(i, h, j)).sum();
+                prop_assert_eq!(dweights.row(h)[j], dweights_before.row(h)[j] + sum);
+            }
+        }
+    }
+
+    #[test]
+    fn mean_over_heads(
+        seed in 0..u64::MAX - 8,
+        n in row_counts(),
+        // A share of a power of two is exact.
+        n_heads in proptest::sample::select(vec![1_usize, 2, 4, 8]),
+        width in 1..6_usize,
+    ) {
+        let backend = backend();
+        let x = crate::integer_matrix(seed, n, n_heads * width);
+        let mean = backend.head_mean(&x, n_heads);
+        prop_assert_eq!((mean.n_rows(), mean.n_cols()), (n, width));
+        let back = backend.head_mean_backward(&mean, n_heads);
+        for i in 0..n {
+            for j in 0..width {
+                let sum: f32 = (0..n_heads).map(|h| x.row(i)[h * width + j]).sum();
+                prop_assert_eq!(mean.row(i)[j], sum / n_heads as f32);
+                for h in 0..n_heads {
+                    prop_assert_eq!(back.row(i)[h * width + j], mean.row(i)[j] / n_heads as f32);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_around_a_chunk() {
+    for n_local in [127, 128, 129, 300] {
+        Case::new(n_local as u64, n_local, 140, 2, 3).check(&[10, 129], 1e-5);
+    }
+}
+
+#[test]
+fn scores_beyond_the_range_of_the_exponential() {
+    let mut case = Case::new(1, 12, 20, 2, 3);
+    for matrix in [&mut case.source, &mut case.target] {
+        matrix.values_mut().iter_mut().for_each(|score| *score *= 400.0);
+    }
+    // A score of 1600 is known to 1e-4, and its exponential is no better.
+    case.check(&[7], 1e-3);
+}
+
+/// The dense version's own gradients are the slopes of its output.
+#[test]
+fn the_dense_version_differentiates_itself() {
+    let case = Case::new(5, 6, 5, 2, 3);
+    let value = |case: &Case| -> f64 {
+        let pairs = case.dense().y.into_iter().zip(case.dy.values());
+        pairs.map(|(y, &dy)| y * f64::from(dy)).sum()
+    };
+    let dense = case.dense();
+    let check = |pick: fn(&mut Case) -> &mut Matrix, gradients: &[f64]| {
+        for (place, gradient) in gradients.iter().enumerate() {
+            let moved = |by: f32| {
+                let mut case = Case::new(5, 6, 5, 2, 3);
+                let values = pick(&mut case).values_mut();
+                values[place] += by;
+                (f64::from(values[place]), value(&case))
+            };
+            let ((high, up), (low, down)) = (moved(1e-3), moved(-1e-3));
+            let slope = (up - down) / (high - low);
+            assert!((slope - gradient).abs() < 1e-5, "{place}: {slope} and {gradient}");
+        }
+    };
+    check(|case| &mut case.values, &dense.dvalues);
+    check(|case| &mut case.source, &dense.dsource);
+    check(|case| &mut case.target, &dense.dtarget);
+}
