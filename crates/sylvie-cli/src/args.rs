@@ -11,7 +11,7 @@ use crate::flags::{DataFlags, RunFlags, SEEDS, max_threads};
 /// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
 /// the split at one bit a value.
 #[derive(Debug, Parser)]
-#[command(name = "sylvie", version, propagate_version = true)]
+#[command(name = "sylvie", version, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -56,7 +56,7 @@ pub(crate) struct PartitionArgs {
     #[command(flatten)]
     pub(crate) data: DataFlags,
     /// Number of parts.
-    #[arg(long, value_name = "N", default_value_t = 4,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) parts: u32,
     /// How nodes are assigned: metis, contiguous or random.
@@ -66,7 +66,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "NAME", default_value_t = Objective::Volume)]
     pub(crate) objective: Objective,
     /// Seed of metis and random.
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub(crate) seed: u64,
     /// Print one JSON object instead of a table.
@@ -77,7 +77,8 @@ pub(crate) struct PartitionArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Settings come from, later ones first: flags, the preset given as a flag, --config, the defaults. The \
-run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit.
+run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit. Paths in \
+it are relative to the working directory.
 
 The run folder: run.toml, metrics.jsonl (one object an epoch), summary.json, model.safetensors (the \
 model with the best validation score). In summary.json bytes are sums over the ranks; the figures an \
@@ -122,17 +123,17 @@ pub(crate) struct TrainedArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// Seed of the split where the graph has none of its own. [default: the run's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: the run's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) split_index: Option<u32>,
     /// Parts to compute on; every number gives the same results to rounding. [default: the run's, \
     /// hence the very scores of the run]
-    #[arg(long, value_name = "N", value_parser = crate::flags::parts)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::flags::parts)]
     pub(crate) parts: Option<u32>,
     /// Threads of each part. [default: cores / parts, at least 1]
-    #[arg(long, value_name = "N", value_parser = max_threads())]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = max_threads())]
     pub(crate) threads: Option<u32>,
 }
 

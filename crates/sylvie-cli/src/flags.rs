@@ -38,10 +38,10 @@ pub(crate) struct DataFlags {
     #[arg(long, value_name = "NAME")]
     pub(crate) normalize: Option<Normalization>,
     /// Seed of the split where the graph has none of its own. [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) split_index: Option<u32>,
 }
 
@@ -55,19 +55,19 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub(crate) model: Option<ModelKind>,
     /// Layers, linear ones included. [default: 3]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..=255))]
     pub(crate) layers: Option<u32>,
     /// How many of the last layers are linear. [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(0..=254))]
     pub(crate) linear_layers: Option<u32>,
     /// Columns between layers. [default: 128]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) hidden: Option<u32>,
     /// Attention heads of gat; they must divide --hidden. [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Network",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) heads: Option<u32>,
     /// Dropout rate at the input of every layer. [default: 0.5]
@@ -82,7 +82,7 @@ pub(crate) struct RunFlags {
     pub(crate) init: Option<String>,
 
     /// Parts of the graph; each is trained by a rank of its own. [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Parts and exchange", value_parser = parts)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Parts and exchange", value_parser = parts)]
     pub(crate) parts: Option<u32>,
     /// How nodes are assigned to parts: metis, contiguous or random. [default: metis]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
@@ -107,7 +107,7 @@ pub(crate) struct RunFlags {
     pub(crate) metadata: Option<MetadataType>,
 
     /// Epochs at most. [default: 100]
-    #[arg(long, value_name = "N", help_heading = "Training",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) epochs: Option<u32>,
     /// Learning rate of Adam. [default: 0.01]
@@ -119,7 +119,7 @@ pub(crate) struct RunFlags {
           value_parser = at_least_zero)]
     pub(crate) weight_decay: Option<f32>,
     /// Seed of weights, dropout, rounding and partitioner. [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Training",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
           value_parser = clap::value_parser!(u64).range(SEEDS))]
     pub(crate) seed: Option<u64>,
     /// Train on edges between training nodes alone; validate and test on the whole graph.
@@ -128,19 +128,19 @@ pub(crate) struct RunFlags {
           default_missing_value = "true", hide_possible_values = true, help_heading = "Training")]
     pub(crate) inductive: Option<bool>,
     /// Epochs from one evaluation, in full precision, to the next. [default: 5]
-    #[arg(long, value_name = "N", help_heading = "Training",
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) eval_every: Option<u32>,
     /// Evaluations without a better validation score after which training ends; 0 for never.
     /// [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Training")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) patience: Option<u32>,
     /// What is evaluated: accuracy, micro-f1 or roc-auc. [default: accuracy, or micro-f1 where nodes
     /// have several classes]
     #[arg(long, value_name = "NAME", help_heading = "Training")]
     pub(crate) metric: Option<Metric>,
     /// Threads of each part; results do not depend on it. [default: cores / parts, at least 1]
-    #[arg(long, value_name = "N", help_heading = "Training", value_parser = max_threads())]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training", value_parser = max_threads())]
     pub(crate) threads: Option<u32>,
 }
 

@@ -139,6 +139,10 @@ impl ModelFile {
             .filter(|name| !self.tensors.contains_key(*name))
             .collect();
         ensure!(missing.is_empty(), "{path}: the network needs {}", missing.join(", "));
+        let is_known = |found: &&str| specs.iter().any(|(name, _)| name == found);
+        let found = self.tensors.keys().map(String::as_str);
+        let extra: Vec<&str> = found.filter(|name| !is_known(name)).collect();
+        ensure!(extra.is_empty(), "{path}: the network has no {}", extra.join(", "));
         let mut weights = Vec::with_capacity(specs.len());
         for (name, spec) in &specs {
             let (found, values) = self.tensors.remove(name).unwrap_or_default();
@@ -150,8 +154,6 @@ impl ModelFile {
             );
             weights.push(values);
         }
-        let extra: Vec<&str> = self.tensors.keys().map(String::as_str).collect();
-        ensure!(extra.is_empty(), "{path}: the network has no {}", extra.join(", "));
         Ok(weights)
     }
 }

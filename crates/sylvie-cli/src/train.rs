@@ -76,10 +76,12 @@ fn prepare(settings: &mut RunSettings, console: Console) -> Result<Prepared> {
     let model = load::model(settings, &dataset)?;
     let assignment = load::assign(settings, &dataset, console)?;
     let (inputs, quality) = load::rank_inputs(settings, &dataset, &assignment);
-    console.line(format!(
-        "{} parts ({}): {} edges between parts, {} halo rows",
-        quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
-    ))?;
+    if quality.n_parts > 1 {
+        console.line(format!(
+            "{} parts ({}): {} directed edges between parts, {} halo rows",
+            quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
+        ))?;
+    }
     Ok(Prepared { model, metric, inputs, quality })
 }
 

@@ -1,0 +1,10 @@
+//! The program, run as its users run it.
+
+mod commands;
+mod exchange;
+mod files;
+mod program;
+mod refusals;
+mod repeating;
+mod run_folder;
+mod trained;

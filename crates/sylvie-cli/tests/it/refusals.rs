@@ -1,0 +1,193 @@
+//! Bad input: one clear line, a status that is not zero, no panic.
+
+use std::fs;
+use std::path::Path;
+
+use crate::files::{self, N_FEATURES, N_NODES};
+use crate::program::{GRAPH, fail, train};
+
+#[test]
+fn flags_that_cannot_be() {
+    for (words, named) in [
+        ("train --bits 3", "--bits"),
+        ("train --metadata f64", "--metadata"),
+        ("train --model mlp", "--model"),
+        ("train --norm batch", "--norm"),
+        ("train --preset fastest", "--preset"),
+        ("train --partitioner best", "--partitioner"),
+        ("train --objective time", "--objective"),
+        ("train --metric f1", "--metric"),
+        ("train --normalize l2", "--normalize"),
+        ("train --format csv", "--format"),
+        ("train --epochs 0", "--epochs"),
+        ("train --eval-every 0", "--eval-every"),
+        ("train --layers 0", "--layers"),
+        ("train --layers 256", "--layers"),
+        ("train --hidden 0", "--hidden"),
+        ("train --heads 0", "--heads"),
+        ("train --parts 0", "--parts"),
+        ("train --parts 65536", "--parts"),
+        ("train --threads 0", "--threads"),
+        ("train --lr 0", "--lr"),
+        ("train --lr -0.1", "--lr"),
+        ("train --lr inf", "--lr"),
+        ("train --lr NaN", "--lr"),
+        ("train --weight-decay -1", "--weight-decay"),
+        ("train --dropout 1", "--dropout"),
+        ("train --dropout -0.1", "--dropout"),
+        ("train --seed -1", "--seed"),
+        ("train --directed=perhaps", "--directed"),
+        ("train --epoch 3", "--epochs"),
+        ("train --quiet --json", "--json"),
+        ("train --overwrite", "--out"),
+        ("partition --parts 0", "--parts"),
+        ("evaluate --data synthetic", "--run"),
+        ("predict --run there", "--out"),
+        ("tarin", "train"),
+    ] {
+        let (status, line) = fail(words);
+        assert_eq!(status, 2, "{words}: {line}");
+        assert!(line.contains(named), "{words}: {line}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_go_together() {
+    let two = "synthetic:nodes=40,degree=3,classes=2,features=2";
+    for (words, named) in [
+        (format!("train --data {GRAPH} --model gcn --directed"), "symmetric"),
+        (format!("train --data {GRAPH} --model gat --hidden 16 --heads 3"), "3 heads"),
+        (format!("train --data {GRAPH} --linear-layers 3"), "no graph layer"),
+        (format!("train --data {GRAPH} --metric roc-auc"), "roc-auc"),
+        (format!("train --data {two} --parts 41"), "41 parts"),
+        (format!("partition --data {two} --parts 41"), "41 parts"),
+        (format!("train --data {two} --parts 40 --threads 400"), "40 parts of 400 threads"),
+        ("train --data synthetic:nodes=3".to_owned(), "nodes"),
+        ("train --data synthetic:colour=red".to_owned(), "colour"),
+        ("train --config nowhere.toml".to_owned(), "nowhere.toml"),
+        ("train --init nowhere.safetensors".to_owned(), "nowhere.safetensors"),
+    ] {
+        let (status, line) = fail(&words);
+        assert_eq!(status, 1, "{words}: {line}");
+        assert!(line.contains(named), "{words}: {line}");
+    }
+}
+
+#[test]
+fn a_file_of_settings_with_an_unknown_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("mine.toml");
+    for (text, named) in [
+        ("epochs = 3\nlearning_rate = 0.1\n", "`learning_rate`"),
+        ("bits = 3\n", "--bits"),
+        ("epochs = \n", "line 1"),
+    ] {
+        fs::write(&config, text).unwrap();
+        let (status, line) = fail(&format!("train --config {}", config.display()));
+        assert_eq!(status, 1);
+        assert!(line.contains("mine.toml") && line.contains(named), "{text}: {line}");
+    }
+}
+
+/// Damages a folder of arrays.
+type Damage = fn(&Path);
+
+#[test]
+fn files_that_are_no_graph() {
+    let cases: &[(&str, Damage, &str)] = &[
+        ("missing path", |folder| fs::remove_dir_all(folder).unwrap(), "no such file"),
+        ("unknown format", |f| fs::remove_file(f.join("indptr.npy")).unwrap(), "--format"),
+        ("truncated npy", |folder| truncate(&folder.join("feat.npy")), "feat.npy"),
+        (
+            "truncated header",
+            |f| fs::write(f.join("label.npy"), b"\x93NUMPY").unwrap(),
+            "label.npy",
+        ),
+        (
+            "wrong shape",
+            |f| files::array(f, "feat.npy", &[N_NODES - 1, 2], &[0.0_f32; (N_NODES - 1) * 2]),
+            "feat.npy",
+        ),
+        (
+            "label out of range",
+            |f| files::array(f, "label.npy", &[N_NODES], &[-7_i64; N_NODES]),
+            "-7",
+        ),
+        (
+            "huge label",
+            |f| files::array(f, "label.npy", &[N_NODES], &[1_i64 << 40; N_NODES]),
+            "label.npy",
+        ),
+        (
+            "NaN feature",
+            |f| {
+                let values = [f32::NAN; N_NODES * N_FEATURES];
+                files::array(f, "feat.npy", &[N_NODES, N_FEATURES], &values);
+            },
+            "not a finite number",
+        ),
+        (
+            "index beyond n",
+            |f| files::array(f, "indices.npy", &[N_NODES], &[N_NODES as i64; N_NODES]),
+            "indices.npy",
+        ),
+        ("empty split", |f| files::array::<i64>(f, "val.npy", &[0], &[]), "validation"),
+        ("node in two sets", |f| files::array(f, "val.npy", &[1], &[0_i64]), "node 0"),
+    ];
+    for (what, damage, named) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let ring = folder.path().join("ring");
+        files::ring(&ring);
+        damage(&ring);
+        for command in ["info", "partition --parts 2", "train --parts 2"] {
+            let (status, line) = fail(&format!("{command} --data {}", ring.display()));
+            assert_eq!(status, 1, "{what}: {line}");
+            assert!(line.contains(named), "{what}: {line}");
+        }
+    }
+}
+
+fn truncate(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..bytes.len() - 5]).unwrap();
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "in the way").unwrap();
+    for out in [file.clone(), file.join("below")] {
+        let (status, line) = fail(&format!("train --data {GRAPH} --out {}", out.display()));
+        assert_eq!(status, 1);
+        assert!(line.contains("file"), "{line}");
+    }
+    let run = folder.path().join("run");
+    train(&run, &format!("--data {GRAPH}"));
+    for out in [folder.path().to_owned(), file.join("below.npy"), run.join("no/such/place.npy")] {
+        let words = format!("predict --run {} --out {}", run.display(), out.display());
+        let (status, line) = fail(&words);
+        assert_eq!(status, 1);
+        assert!(line.contains(&out.display().to_string()), "{line}");
+    }
+}
+
+#[test]
+fn starting_weights_that_do_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    train(&run, &format!("--data {GRAPH}"));
+    let init = run.join("model.safetensors");
+    for (words, named) in [
+        ("--model gcn --hidden 16", "layers.0.w"),
+        ("--hidden 16 --layers 2", "layers.2."),
+        ("--hidden 16 --layers 4", "layers.3."),
+        ("--hidden 8", "layers.0.w_self has shape [9, 16]"),
+    ] {
+        let words = format!("train --data {GRAPH} --init {} {words}", init.display());
+        let output = crate::program::run(&words);
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(named), "{words}: {line}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Trained networks, used again.
+
+use std::fs;
+use std::path::Path;
+
+use npyz::NpyFile;
+use serde_json::Value;
+use sylvie::data::{ReadOptions, read};
+use sylvie::graph::Labels;
+
+use crate::files;
+use crate::program::{GRAPH, MULTI, fail, objects, succeed, train};
+
+fn scores(words: &str) -> Value {
+    let mut objects = objects(&succeed(&format!("evaluate --json {words}")));
+    assert_eq!(objects.len(), 1);
+    objects.remove(0)
+}
+
+#[test]
+fn evaluation_gives_the_scores_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, words) in [
+        ("sage", format!("--data {GRAPH} --epochs 20 --split-seed 4 --normalize row")),
+        ("gat", format!("--data {GRAPH} --model gat --directed --norm none")),
+        ("gcn", format!("--data {MULTI} --model gcn --metric roc-auc --inductive --epochs 9")),
+    ] {
+        let run = folder.path().join(name);
+        let summary = train(&run, &words);
+        let data = words.split(' ').nth(1).unwrap();
+        let found = scores(&format!("--data {data} --run {}", run.display()));
+        assert_eq!(found["metric"], summary["metric"], "{name}");
+        assert_eq!(found["val"], summary["best_val"], "{name}");
+        assert_eq!(found["test"], summary["test_at_best_val"], "{name}");
+        // On any number of parts, to rounding; the run's own data are the default.
+        for parts in [1, 3] {
+            let other = scores(&format!("--run {} --parts {parts}", run.display()));
+            for set in ["train", "val", "test"] {
+                let pair = [&found, &other].map(|scores| scores[set].as_f64().unwrap());
+                assert!((pair[0] - pair[1]).abs() < 0.02, "{name}, {parts} parts: {pair:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn evaluation_tells_people_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let summary = train(&run, &format!("--data {GRAPH}"));
+    let printed = succeed(&format!("evaluate --run {}", run.display()));
+    let test = summary["test_at_best_val"].as_f64().unwrap();
+    assert!(printed.contains(&format!("test        {test:.4}")), "{printed}");
+}
+
+#[test]
+fn predictions_are_logits_of_every_node_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, out) = (folder.path().join("run"), folder.path().join("predictions.npy"));
+    let summary = train(&run, &format!("--data {GRAPH} --epochs 20"));
+    let words = format!("predict --data {GRAPH} --run {} --out {}", run.display(), out.display());
+    succeed(&words);
+    let (shape, logits) = read_npy(&out);
+    assert_eq!(shape, [240, 3]);
+
+    let dataset = read(GRAPH, &ReadOptions::default()).unwrap();
+    let Labels::Single { classes, .. } = &dataset.labels else { panic!("single labels") };
+    let test = dataset.split.ids(sylvie::graph::Role::Test);
+    let is_right = |&&node: &&u32| {
+        let row = &logits[node as usize * 3..][..3];
+        let class = (0..3).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+        class == classes[node as usize] as usize
+    };
+    let accuracy = test.iter().filter(is_right).count() as f64 / test.len() as f64;
+    assert_eq!(summary["test_at_best_val"], accuracy);
+
+    // Once more, over the first file, on one part.
+    succeed(&format!("{words} --parts 1"));
+    let (_, alone) = read_npy(&out);
+    let pairs = logits.iter().zip(&alone);
+    let largest = logits.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    assert!(pairs.clone().all(|(a, b)| (a - b).abs() <= 1e-5 * largest));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+fn read_npy(path: &Path) -> (Vec<u64>, Vec<f32>) {
+    let bytes = fs::read(path).unwrap();
+    let file = NpyFile::new(&bytes[..]).unwrap();
+    (file.shape().to_vec(), file.into_vec().unwrap())
+}
+
+#[test]
+fn what_does_not_fit_the_run_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    train(&run, &format!("--data {GRAPH}"));
+    let refused = |words: &str| fail(&format!("evaluate --run {} {words}", run.display())).1;
+    let features = refused("--data synthetic:nodes=240,features=8,classes=3");
+    assert!(features.contains("has 8 features") && features.contains("is for 9"), "{features}");
+    let classes = refused("--data synthetic:nodes=240,features=9,classes=4");
+    assert!(classes.contains("has 4 classes") && classes.contains("is for 3"), "{classes}");
+    let missing = refused("--data nowhere");
+    assert!(missing.contains("nowhere"), "{missing}");
+
+    let settings = fs::read_to_string(run.join("run.toml")).unwrap();
+    fs::write(run.join("run.toml"), settings.replace("hidden = 16", "hidden = 32")).unwrap();
+    let hidden = refused("");
+    assert!(hidden.contains("model.safetensors") && hidden.contains("32"), "{hidden}");
+    fs::write(run.join("model.safetensors"), "no tensors here").unwrap();
+    let model = refused("");
+    assert!(model.contains("model.safetensors") && model.contains("safetensors file"), "{model}");
+    fs::remove_file(run.join("model.safetensors")).unwrap();
+    assert!(refused("").contains("model.safetensors"));
+    let (_, line) = fail(&format!("evaluate --run {}", folder.path().join("none").display()));
+    assert!(line.contains("none"), "{line}");
+}
+
+#[test]
+fn a_network_is_used_on_a_graph_of_another_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, ring) = (folder.path().join("run"), folder.path().join("ring"));
+    files::ring(&ring);
+    let trained_on = "synthetic:nodes=60,degree=4,features=2,classes=2";
+    train(&run, &format!("--data {trained_on} --format synthetic --parts 2"));
+    let found = scores(&format!("--data {} --run {}", ring.display(), run.display()));
+    assert!(found["test"].is_f64(), "{found}");
+}
