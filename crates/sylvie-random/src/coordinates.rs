@@ -119,13 +119,12 @@ impl Family {
         philox4x32([column_block, node, self.epoch, self.tag], self.key)
     }
 
-    /// The blocks of `N` consecutive column blocks side by side: word `w` of the block
-    /// `first_block + lane` is `[w][lane]`.
+    /// The blocks of `N` column blocks side by side: word `w` of `column_blocks[lane]`'s block is
+    /// `[w][lane]`.
     #[inline(always)]
     #[must_use]
-    pub fn blocks<const N: usize>(&self, node: u32, first_block: u32) -> [[u32; N]; 4] {
-        let columns = core::array::from_fn(|lane| first_block.wrapping_add(lane as u32));
-        philox4x32_lanes([columns, [node; N], [self.epoch; N], [self.tag; N]], self.key)
+    pub fn blocks<const N: usize>(&self, node: u32, column_blocks: [u32; N]) -> [[u32; N]; 4] {
+        philox4x32_lanes([column_blocks, [node; N], [self.epoch; N], [self.tag; N]], self.key)
     }
 }
 

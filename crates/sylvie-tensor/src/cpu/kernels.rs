@@ -12,7 +12,7 @@ const BLOCK: usize = 64;
 /// Sums side by side in a reduction.
 const LANES: usize = 8;
 /// Values whose dropout is decided by one block of draws.
-pub(super) const MASK_COLUMNS: usize = 8;
+const MASK_COLUMNS: usize = 8;
 
 /// `sums += factor * x`.
 #[multiversion(targets("x86_64+avx2"))]
@@ -133,12 +133,13 @@ impl Mask {
         Self { draws, threshold, scale: 65_536.0 / (65_536 - threshold) as f32 }
     }
 
+    #[inline(always)]
     fn factor(self, bits: u32) -> f32 {
         if bits < self.threshold { 0.0 } else { self.scale }
     }
 
     /// The factors, 0 or the scale, of columns `8 * block ..`.
-    pub(super) fn factors(self, key: u32, block: u32) -> [f32; MASK_COLUMNS] {
+    fn factors(self, key: u32, block: u32) -> [f32; MASK_COLUMNS] {
         let words = self.draws.block(key, block);
         std::array::from_fn(|column| {
             let word = words[column / 2];
@@ -153,7 +154,8 @@ pub(super) fn drop_row(mask: Mask, key: u32, row: &mut [f32]) {
     let (blocks, tail) = row.as_chunks_mut::<{ LANES * MASK_COLUMNS }>();
     let tail_start = (blocks.len() * LANES) as u32;
     for (index, block) in blocks.iter_mut().enumerate() {
-        let words = mask.draws.blocks::<LANES>(key, (index * LANES) as u32);
+        let column_blocks = std::array::from_fn(|lane| (index * LANES + lane) as u32);
+        let words = mask.draws.blocks::<LANES>(key, column_blocks);
         for lane in 0..LANES {
             for (pair, words) in words.iter().enumerate() {
                 let at = lane * MASK_COLUMNS + 2 * pair;
@@ -166,5 +168,32 @@ pub(super) fn drop_row(mask: Mask, key: u32, row: &mut [f32]) {
         for (value, factor) in values.iter_mut().zip(mask.factors(key, block)) {
             *value *= factor;
         }
+    }
+}
+
+/// Appends the stored values of one sparse row after dropout; a value's mask is that of its column.
+#[multiversion(targets("x86_64+avx2"))]
+pub(super) fn drop_sparse_row(
+    mask: Mask,
+    key: u32,
+    columns: &[u32],
+    values: &[f32],
+    out: &mut Vec<f32>,
+) {
+    let columns_per_block = MASK_COLUMNS as u32;
+    let ((column_lanes, column_tail), (value_lanes, value_tail)) =
+        (columns.as_chunks::<LANES>(), values.as_chunks::<LANES>());
+    for (columns, values) in column_lanes.iter().zip(value_lanes) {
+        let column_blocks = columns.map(|column| column / columns_per_block);
+        let words = mask.draws.blocks::<LANES>(key, column_blocks);
+        for lane in 0..LANES {
+            let place = columns[lane] % columns_per_block;
+            let bits = words[place as usize / 2][lane] >> (16 * (place % 2)) & 0xFFFF;
+            out.push(values[lane] * mask.factor(bits));
+        }
+    }
+    for (&column, &value) in column_tail.iter().zip(value_tail) {
+        let factors = mask.factors(key, column / columns_per_block);
+        out.push(value * factors[(column % columns_per_block) as usize]);
     }
 }

@@ -3,7 +3,7 @@
 use sylvie_graph::DenseMatrix;
 use sylvie_random::Family;
 
-use super::kernels::{MASK_COLUMNS, Mask, add_scaled, dot, drop_row, sum};
+use super::kernels::{Mask, add_scaled, dot, drop_row, drop_sparse_row, sum};
 use super::sparse::CpuSparse;
 use super::threads::{CHUNK_ROWS, Threads};
 use super::{assert_same_shape, zeros};
@@ -152,15 +152,9 @@ pub(super) fn sparse_dropout(
         let last = ((chunk + 1) * CHUNK_ROWS).min(structure.n_rows);
         let mut values = Vec::new();
         for (row, &key) in (chunk * CHUNK_ROWS..last).zip(&keys[chunk * CHUNK_ROWS..last]) {
-            let mut factors = (u32::MAX, [0.0; MASK_COLUMNS]);
-            for place in structure.indptr[row] as usize..structure.indptr[row + 1] as usize {
-                let column = structure.indices[place];
-                let block = column / MASK_COLUMNS as u32;
-                if factors.0 != block {
-                    factors = (block, mask.factors(key, block));
-                }
-                values.push(x.values[place] * factors.1[column as usize % MASK_COLUMNS]);
-            }
+            let places = structure.indptr[row] as usize..structure.indptr[row + 1] as usize;
+            let columns = &structure.indices[places.clone()];
+            drop_sparse_row(mask, key, columns, &x.values[places], &mut values);
         }
         values
     });
