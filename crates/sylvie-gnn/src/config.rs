@@ -135,6 +135,16 @@ pub enum ConfigError {
         /// Hidden columns.
         n_hidden: usize,
     },
+    /// A weight tensor of more than 2^31 values.
+    #[error("layer {layer} of {n_in} times {n_out} columns has more than 2^31 weights")]
+    TooManyWeights {
+        /// The layer.
+        layer: usize,
+        /// Columns that it reads.
+        n_in: usize,
+        /// Columns that it gives, of all heads.
+        n_out: usize,
+    },
     /// A dropout rate outside [0, 1).
     #[error("a dropout rate of {rate} is not in [0, 1)")]
     DropoutRate {
@@ -196,6 +206,15 @@ impl ModelConfig {
             let divides = n_hidden.is_multiple_of(self.n_heads);
             if self.kind == ModelKind::Gat && is_concatenated && !divides {
                 return Err(ConfigError::Heads { n_heads: self.n_heads, n_hidden });
+            }
+        }
+        for layer in 0..n_layers {
+            let has_all_heads = self.kind == ModelKind::Gat && self.is_graph_layer(layer);
+            let n_copies = if has_all_heads && self.is_last(layer) { self.n_heads } else { 1 };
+            let n_in = self.n_columns_in(layer);
+            let n_out = self.n_columns_out(layer).saturating_mul(n_copies);
+            if n_in.saturating_mul(n_out) > 1 << 31 {
+                return Err(ConfigError::TooManyWeights { layer, n_in, n_out });
             }
         }
         if !(0.0..1.0).contains(&self.dropout) {

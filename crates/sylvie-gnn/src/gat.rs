@@ -52,7 +52,6 @@ pub(crate) fn begin<B: Backend>(
     GatState { own, target, halo: Vec::new(), attention }
 }
 
-/// Blocks must be added in their order.
 pub(crate) fn add_block<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
@@ -60,7 +59,6 @@ pub(crate) fn add_block<B: Backend>(
     halo: Input<B>,
     partial: &mut GatState<B>,
 ) {
-    assert_eq!(block, partial.halo.len(), "order of the blocks added");
     let block = &ctx.structure.halo[block];
     let rows = Rows::new(ctx, weights, halo, block.n_rows);
     ctx.backend.attention_add_block(

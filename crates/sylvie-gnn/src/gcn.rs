@@ -65,7 +65,7 @@ pub(crate) fn weight_gradients<B: Backend>(
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
 }
 
-/// The matrix is symmetric: gradients flow back over the same edges with the same factors.
+/// Gradients flow back over the same edges with the same factors.
 pub(crate) fn input_gradients<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],

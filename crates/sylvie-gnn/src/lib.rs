@@ -28,3 +28,8 @@ pub use metrics::{Metric, MetricCounts};
 pub use network::{LayerGrads, Network, Partial, SavedLayer};
 pub use structure::{HaloBlock, Structure};
 pub use weights::{Adam, Gradients, Weights};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,6 +7,9 @@ use sylvie_graph::Labels;
 
 use crate::config::ParseModelError;
 
+/// No part has more entries than this: 2^16 parts of as many still add up in 64 bits.
+const MAX_COUNT: u64 = 1 << 47;
+
 /// A measure of predictions, between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -178,8 +181,9 @@ impl MetricCounts {
                 (*n_total > 0).then(|| *n_right as f64 / *n_total as f64)
             }
             Self::F1 { n_hits, n_false, n_missed } => {
-                let all = 2 * n_hits + n_false + n_missed;
-                (all > 0).then(|| 2.0 * *n_hits as f64 / all as f64)
+                let (hits, wrong) = (*n_hits as f64, *n_false as f64 + *n_missed as f64);
+                let all = 2.0 * hits + wrong;
+                (all > 0.0).then(|| 2.0 * hits / all)
             }
             Self::Scores(lists) => {
                 let areas: Vec<f64> =
@@ -214,6 +218,8 @@ impl MetricCounts {
     }
 
     /// Adds counts of the same metric from their bytes; returns whether the bytes were such counts.
+    ///
+    /// Bytes that [`MetricCounts::to_bytes`] does not write change nothing.
     #[must_use]
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> bool {
         let Some(other) = self.parse_like(bytes) else {
@@ -227,10 +233,13 @@ impl MetricCounts {
         let mut count = || -> Option<u64> {
             let (head, rest) = bytes.split_first_chunk::<8>()?;
             bytes = rest;
-            Some(u64::from_le_bytes(*head))
+            Some(u64::from_le_bytes(*head)).filter(|&count| count <= MAX_COUNT)
         };
         let counts = match self {
-            Self::Accuracy { .. } => Self::Accuracy { n_right: count()?, n_total: count()? },
+            Self::Accuracy { .. } => {
+                let (n_right, n_total) = (count()?, count()?);
+                (n_right <= n_total).then_some(Self::Accuracy { n_right, n_total })?
+            }
             Self::F1 { .. } => Self::F1 { n_hits: count()?, n_false: count()?, n_missed: count()? },
             Self::Scores(lists) => return parse_scores(lists.len(), bytes),
         };
@@ -244,8 +253,11 @@ fn parse_scores(n_lists: usize, mut bytes: &[u8]) -> Option<MetricCounts> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let n_bytes = usize::try_from(u64::from_le_bytes(*head)).ok()?.checked_mul(5)?;
         let (entries, after) = rest.split_at_checked(n_bytes)?;
-        let entry = |e: &[u8]| (f32::from_le_bytes([e[0], e[1], e[2], e[3]]), e[4] == 1);
-        lists.push(entries.chunks_exact(5).map(entry).collect());
+        let entry = |e: &[u8]| match e[4] {
+            outcome @ 0..=1 => Some((f32::from_le_bytes([e[0], e[1], e[2], e[3]]), outcome == 1)),
+            _ => None,
+        };
+        lists.push(entries.chunks_exact(5).map(entry).collect::<Option<Vec<_>>>()?);
         bytes = after;
     }
     bytes.is_empty().then_some(MetricCounts::Scores(lists))
@@ -263,6 +275,8 @@ fn largest(values: &[f32]) -> usize {
 }
 
 /// Mann-Whitney statistic with midranks for equal scores; `None` unless both outcomes occur.
+///
+/// A NaN equals any other of its sign, so that the order in which parts are merged never shows.
 fn area_under_roc(list: &[(f32, bool)]) -> Option<f64> {
     let mut sorted = list.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -272,7 +286,8 @@ fn area_under_roc(list: &[(f32, bool)]) -> Option<f64> {
         return None;
     }
     let (mut rank_sum, mut n_before) = (0.0, 0_usize);
-    for ties in sorted.chunk_by(|a, b| a.0 == b.0) {
+    let is_tie = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan());
+    for ties in sorted.chunk_by(|a, b| is_tie(a.0, b.0)) {
         let midrank = n_before as f64 + (ties.len() as f64 + 1.0) / 2.0;
         rank_sum += midrank * ties.iter().filter(|&&(_, outcome)| outcome).count() as f64;
         n_before += ties.len();

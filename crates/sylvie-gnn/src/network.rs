@@ -25,6 +25,7 @@ pub struct Network {
 /// A layer that has read some of its blocks.
 pub struct Partial<B: Backend> {
     layer: usize,
+    n_blocks_added: usize,
     state: PartialState<B>,
 }
 
@@ -97,7 +98,7 @@ impl Network {
                 ModelKind::Gat => PartialState::Gat(gat::begin(ctx, weights.layer(layer), own)),
             }
         };
-        Partial { layer, state }
+        Partial { layer, n_blocks_added: 0, state }
     }
 
     /// Adds block `block` of halo rows; dropout acts here. Blocks are added in their order.
@@ -112,6 +113,8 @@ impl Network {
         halo: &Input<B>,
         partial: &mut Partial<B>,
     ) {
+        assert_eq!(block, partial.n_blocks_added, "order of the blocks added");
+        partial.n_blocks_added += 1;
         let keys = &ctx.structure.halo[block].keys;
         let halo = halo.dropped(ctx.backend, ctx.row_dropout(), keys);
         match &mut partial.state {
@@ -125,6 +128,9 @@ impl Network {
     }
 
     /// Ends a layer whose blocks have all been added.
+    ///
+    /// # Panics
+    /// If a graph layer lacks some of its blocks.
     pub fn finish<B: Backend>(
         &self,
         ctx: Context<'_, B>,
@@ -132,6 +138,10 @@ impl Network {
         partial: Partial<B>,
     ) -> (Arc<B::Matrix>, SavedLayer<B>) {
         let layer = partial.layer;
+        if self.config.is_graph_layer(layer) {
+            let n_blocks = ctx.structure.halo.len();
+            assert_eq!(partial.n_blocks_added, n_blocks, "blocks added and blocks of the part");
+        }
         let tensors = weights.layer(layer);
         let (y, state) = match partial.state {
             PartialState::Gcn(state) => {

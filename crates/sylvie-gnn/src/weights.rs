@@ -34,17 +34,23 @@ impl<B: Backend> Weights<B> {
     /// Takes host values a tensor, in the order of [`Weights::specs`].
     ///
     /// # Panics
-    /// If a tensor has the wrong number of values.
+    /// If there is another number of tensors, or a tensor has another number of values.
     #[must_use]
     pub fn from_host(backend: &B, config: &ModelConfig, tensors: &[Vec<f32>]) -> Self {
-        let mut tensors = tensors.iter();
-        let mut upload = |spec: TensorSpec| match tensors.next() {
-            Some(values) => backend.upload(spec.n_rows, spec.n_cols, values),
-            None => panic!("fewer tensors than the network has"),
-        };
-        let layers = (0..config.n_layers())
-            .map(|layer| config.tensors(layer).into_iter().map(&mut upload).collect())
-            .collect();
+        let mut rest = tensors;
+        let mut layers = Vec::with_capacity(config.n_layers());
+        for layer in 0..config.n_layers() {
+            let specs = config.tensors(layer);
+            let n_specs = specs.len();
+            assert!(rest.len() >= n_specs, "{} tensors for layer {layer} of {n_specs}", rest.len());
+            let (own, after) = rest.split_at(n_specs);
+            let upload = |(spec, values): (TensorSpec, &Vec<f32>)| {
+                backend.upload(spec.n_rows, spec.n_cols, values)
+            };
+            layers.push(specs.into_iter().zip(own).map(upload).collect());
+            rest = after;
+        }
+        assert!(rest.is_empty(), "{} tensors of {} are left over", rest.len(), tensors.len());
         Self { layers }
     }
 
@@ -102,8 +108,14 @@ impl<B: Backend> Gradients<B> {
     /// Takes all gradients back from a vector that [`Gradients::flatten`] laid out.
     ///
     /// # Panics
-    /// If the vector is too short.
+    /// If the vector has another length.
     pub fn assign_flat(&mut self, backend: &B, mut values: &[f32]) {
+        let n_values = |tensor: &B::Matrix| {
+            let (n_rows, n_cols) = backend.shape(tensor);
+            n_rows * n_cols
+        };
+        let n_expected: usize = self.layers.iter().flatten().map(n_values).sum();
+        assert_eq!(values.len(), n_expected, "values of flat gradients");
         for tensor in self.layers.iter_mut().flatten() {
             let (n_rows, n_cols) = backend.shape(tensor);
             let (own, rest) = values.split_at(n_rows * n_cols);
@@ -137,7 +149,14 @@ impl<B: Backend> Adam<B> {
     }
 
     /// One step on all weights.
+    ///
+    /// # Panics
+    /// If gradients, weights and moments differ in shape.
     pub fn step(&mut self, backend: &B, gradients: &Gradients<B>, weights: &mut Weights<B>) {
+        let n_tensors = |layers: &[Vec<B::Matrix>]| layers.iter().flatten().count();
+        let n_moments = n_tensors(&self.first);
+        assert_eq!(n_tensors(&gradients.layers), n_moments, "gradients and moments");
+        assert_eq!(n_tensors(&weights.layers), n_moments, "weights and moments");
         self.settings.step += 1;
         let moments = self.first.iter_mut().flatten().zip(self.second.iter_mut().flatten());
         let tensors = gradients.layers.iter().flatten().zip(weights.layers.iter_mut().flatten());
