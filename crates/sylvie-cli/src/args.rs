@@ -76,7 +76,7 @@ pub(crate) struct PartitionArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Settings come from, later ones first: flags, the preset given as a flag, --config, the defaults. The \
+Settings come from, the strongest first: flags, the preset given as a flag, --config, the defaults. The \
 run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit. Paths in \
 it are relative to the working directory.
 

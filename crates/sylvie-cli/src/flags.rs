@@ -90,7 +90,7 @@ pub(crate) struct RunFlags {
     /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) objective: Option<Objective>,
-    /// Exchange settings by name: vanilla (f32) or sylvie-s (1 bit); flags beside it come before it.
+    /// Exchange settings by name: vanilla (f32) or sylvie-s (1 bit); flags given beside it win.
     /// [default: sylvie-s]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) preset: Option<Preset>,

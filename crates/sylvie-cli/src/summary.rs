@@ -127,6 +127,15 @@ impl Summary {
         let apart = (self.eval_bytes + self.setup_bytes) as f64;
         let n_epochs = f64::from(self.epochs);
         let (run_sent, run_fp32) = (sent * n_epochs + apart, fp32 * n_epochs + apart);
+        if sent == fp32 {
+            return format!(
+                "sent {} an epoch, as many bytes as fp32; {} in the whole run, with raw features once \
+                 and evaluation every {} epochs",
+                bytes(sent),
+                bytes(run_sent),
+                settings.eval_every
+            );
+        }
         format!(
             "sent {} ({} instead of {} an epoch, metadata included)\n\
              the whole run, with raw features once and evaluation in fp32 every {} epochs, sent {} \
@@ -145,10 +154,8 @@ impl Summary {
 fn compared(sent: f64, fp32: f64) -> String {
     if sent < fp32 {
         format!("{:.1} times fewer bytes than fp32", fp32 / sent)
-    } else if sent > fp32 {
-        format!("{:.1} times more bytes than fp32", sent / fp32)
     } else {
-        "as many bytes as fp32".to_owned()
+        format!("{:.1} times as many bytes as fp32", sent / fp32)
     }
 }
 
@@ -200,9 +207,9 @@ mod tests {
         let linear = Summary { fp32_bytes_per_epoch: 0, ..summary() };
         assert!(linear.savings(&settings).contains("nothing was exchanged"));
         let same = Summary { fp32_bytes_per_epoch: 100, ..summary() };
-        assert!(same.savings(&settings).starts_with("sent as many bytes as fp32"));
+        assert!(same.savings(&settings).starts_with("sent 100 B an epoch, as many"));
         let more = Summary { fp32_bytes_per_epoch: 50, ..summary() };
-        assert!(more.savings(&settings).starts_with("sent 2.0 times more bytes"));
+        assert!(more.savings(&settings).starts_with("sent 2.0 times as many bytes"));
     }
 
     #[test]
