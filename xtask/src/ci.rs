@@ -95,8 +95,8 @@ mod tests {
             [
                 "SYLVIE_DATA_DIR=\"graphs\" cargo test --workspace",
                 "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --tests reference::",
-                "cargo run --release -- train --parts 4 --preset sylvie-s --epochs 60 \
-                 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
+                "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
+                 --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
             ]
         );
     }
