@@ -36,3 +36,8 @@ pub use labels::{Labels, UNLABELLED};
 pub use part::{Block, HaloPlan, PartGraph, SendList};
 pub use split::{Role, Split};
 pub use statistics::{DegreeSummary, degree_summary, edge_homophily};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,7 +14,8 @@ pub struct PartGraph {
     pub n_parts: u32,
     /// Global ids of the own nodes, ascending; local row `i` is node `own_ids[i]`.
     pub own_ids: Vec<u32>,
-    /// Number of nodes each own row reads, in the whole graph.
+    /// Number of nodes each own row reads, in the graph that was split: in inductive training, the
+    /// graph of the training nodes.
     pub degrees: Vec<u32>,
     /// The own columns first (always there), then one block an owner of halo rows, owners ascending.
     pub blocks: Vec<Block>,
@@ -30,7 +31,7 @@ pub struct Block {
     /// Global ids of the columns, ascending. For a halo block these are the halo rows of that owner,
     /// in the order in which both sides list them.
     pub column_ids: Vec<u32>,
-    /// Number of nodes each column's node reads, in the whole graph.
+    /// Number of nodes each column's node reads, in the graph that was split.
     pub column_degrees: Vec<u32>,
     /// Local rows with at least one edge in this block, ascending.
     pub rows: Vec<u32>,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{
-    Context, Dropout, Gradients, Input, KeptAggregate, ModelKind, Network, SavedLayer, Structure,
-    Targets, Weights, loss_and_gradient,
+    Context, Dropout, Gradients, Input, KeptAggregate, ModelConfig, ModelKind, Network, SavedLayer,
+    Structure, Targets, Weights, loss_and_gradient,
 };
-use sylvie_graph::PartGraph;
+use sylvie_graph::{Direction, PartGraph};
 use sylvie_random::{Coordinates, Pass, Stream};
 use sylvie_tensor::Wire;
 
@@ -37,14 +37,29 @@ enum FirstRows<B: Wire> {
 
 impl<B: Wire> Stage<B> {
     /// Brings a part to the backend and exchanges its raw halo features.
+    ///
+    /// # Panics
+    /// If the data are not those of this rank, or do not fit the network.
     pub(crate) fn new<C: Communicator<Buffer = B::Bytes>>(
         backend: &B,
         comm: &mut C,
-        kind: ModelKind,
+        model: &ModelConfig,
         data: &PartData,
         round: u16,
     ) -> Result<Self, TrainError> {
+        let kind = model.kind;
         let part: &PartGraph = &data.graph;
+        assert_eq!(part.part as usize, comm.rank(), "part and rank");
+        assert_eq!(part.n_parts as usize, comm.size(), "parts and ranks");
+        assert_eq!(data.features.n_rows(), part.n_local(), "rows of features and own rows");
+        assert_eq!(data.labels.n_nodes(), part.n_local(), "labels and own rows");
+        assert_eq!(data.roles.len(), part.n_local(), "roles and own rows");
+        let (n_features, n_classes) = (data.features.n_cols(), data.labels.n_classes() as usize);
+        assert_eq!(model.widths.first(), Some(&n_features), "network inputs and features");
+        assert_eq!(model.widths.last(), Some(&n_classes), "network outputs and classes");
+        if kind == ModelKind::Gcn && data.direction == Direction::Directed {
+            return Err(TrainError::DirectedGcn);
+        }
         let halo = exchange_features(backend, comm, part, &data.features, round)?;
         let structure = Structure::new(backend, part);
         let first = match kind {

@@ -14,6 +14,17 @@ pub enum TrainError {
     /// The network cannot be built.
     #[error("the network cannot be built")]
     Config(#[from] ConfigError),
+    /// GCN's normalisation is defined for symmetric graphs.
+    #[error(
+        "gcn is defined for symmetric graphs only; read the graph both ways, or take sage or gat"
+    )]
+    DirectedGcn,
+    /// The transport failed before the first epoch.
+    #[error("before the first epoch: the ranks lost touch")]
+    SetUp {
+        /// What the transport says.
+        source: CommError,
+    },
     /// The transport failed.
     #[error("epoch {epoch}: the ranks lost touch")]
     Comm {
@@ -74,6 +85,19 @@ pub enum TrainError {
         epoch: u32,
         /// The loss.
         loss: f64,
+    },
+    /// The network gives something that is not a finite number.
+    #[error(
+        "epoch {epoch}, rank {rank}: the network's output for node {node} is not a finite number; \
+         a smaller learning rate may help"
+    )]
+    OutputNotFinite {
+        /// Epoch.
+        epoch: u32,
+        /// Rank that computed it.
+        rank: usize,
+        /// Global id of the node.
+        node: u32,
     },
     /// No rank has a labelled training node.
     #[error("no part has a labelled training node")]

@@ -37,7 +37,7 @@ pub(crate) fn evaluation_pace<'a, B: Wire>(
     Pace { network, weights, stage, epoch, purpose: Purpose::Evaluation, policy }
 }
 
-/// Logits of the own rows, row-major on the host.
+/// Logits of the own rows, row-major on the host; all finite.
 pub(crate) fn forward_logits<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     exchanger: &mut Exchanger<'_, B, C>,
     pace: Pace<'_, B>,
@@ -49,7 +49,15 @@ pub(crate) fn forward_logits<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     for step in plan_forward(pace.network.config()) {
         flow.run(pace, step, exchanger, &targets, &mut rank)?;
     }
-    Ok(exchanger.backend.download(flow.output()))
+    let logits = exchanger.backend.download(flow.output());
+    let width = data.labels.n_classes().max(1) as usize;
+    match logits.iter().position(|logit| !logit.is_finite()) {
+        None => Ok(logits),
+        Some(at) => {
+            let (rank, node) = (exchanger.comm.rank(), data.graph.own_ids[at / width]);
+            Err(TrainError::OutputNotFinite { epoch: pace.epoch, rank, node })
+        }
+    }
 }
 
 /// Scores of `logits`, counted on all ranks.
@@ -83,7 +91,9 @@ pub(crate) fn score<C: Communicator>(
 /// Collective: every rank calls it with its own part.
 ///
 /// # Errors
-/// A failing transport; values that are not finite.
+/// A failing transport; values that are not finite; GCN on a directed graph.
+/// # Panics
+/// If `data` is not this rank's part, or does not fit the network.
 pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
@@ -93,7 +103,7 @@ pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 ) -> Result<Vec<f32>, TrainError> {
     let network = Network::new(model.clone())?;
     let weights = Weights::from_host(backend, model, weights);
-    let stage = Stage::new(backend, comm, model.kind, data, 0)?;
+    let stage = Stage::new(backend, comm, model, data, 0)?;
     let mut exchanger = Exchanger::new(backend, comm, clock, 0);
     forward_logits(&mut exchanger, evaluation_pace(&network, &weights, &stage, 0), data)
 }
@@ -103,7 +113,9 @@ pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 /// Collective: every rank calls it with its own part.
 ///
 /// # Errors
-/// A failing transport; values that are not finite.
+/// A failing transport; values that are not finite; GCN on a directed graph.
+/// # Panics
+/// If `data` is not this rank's part, or does not fit the network.
 pub fn evaluate<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,

@@ -54,15 +54,6 @@ impl<B: Backend> ExchangePlan<B> {
     }
 }
 
-/// Messages that a part sends in one exchange of a pass.
-#[must_use]
-pub fn message_count(part: &PartGraph, pass: Pass) -> usize {
-    match pass {
-        Pass::Forward => part.plan.sends.len(),
-        Pass::Backward => part.halo_blocks().len(),
-    }
-}
-
 /// One rank's end of the exchanges of a run.
 pub(crate) struct Exchanger<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     pub(crate) backend: &'a B,

@@ -18,7 +18,7 @@ pub(crate) fn exchange_features<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     own: &Features,
     round: u16,
 ) -> Result<Vec<Features>, TrainError> {
-    let failed = |source: CommError| TrainError::Comm { epoch: 0, source };
+    let failed = |source: CommError| TrainError::SetUp { source };
     let mut messages: Vec<Vec<u8>> =
         part.plan.sends.iter().map(|send| to_bytes(&own.gather_rows(&send.rows))).collect();
     // Sparse rows have no length that a plan could tell, so every rank says what it sends.
@@ -58,15 +58,31 @@ pub(crate) fn exchange_features<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 /// Dense: the values. Sparse: offsets as u64, then columns as u32, then values; all little-endian.
 fn to_bytes(features: &Features) -> Vec<u8> {
     match features {
-        Features::Dense(matrix) => matrix.values().iter().flat_map(|v| v.to_le_bytes()).collect(),
+        Features::Dense(matrix) => float_bytes(matrix.values()),
         Features::Sparse(matrix) => {
-            let mut bytes: Vec<u8> =
-                matrix.indptr().iter().flat_map(|offset| offset.to_le_bytes()).collect();
-            bytes.extend(matrix.indices().iter().flat_map(|column| column.to_le_bytes()));
-            bytes.extend(matrix.values().iter().flat_map(|value| value.to_le_bytes()));
+            let offsets: Vec<u64> = matrix.indptr().iter().map(|offset| offset.to_le()).collect();
+            let columns: Vec<u32> = matrix.indices().iter().map(|column| column.to_le()).collect();
+            let mut bytes: Vec<u8> = bytemuck::cast_slice(&offsets).to_vec();
+            bytes.extend_from_slice(bytemuck::cast_slice(&columns));
+            bytes.extend(float_bytes(matrix.values()));
             bytes
         }
     }
+}
+
+fn float_bytes(values: &[f32]) -> Vec<u8> {
+    let words: Vec<u32> = values.iter().map(|value| value.to_bits().to_le()).collect();
+    bytemuck::cast_slice(&words).to_vec()
+}
+
+/// Words of 4 bytes; `None` if the bytes are not whole words.
+fn words(bytes: &[u8]) -> Option<Vec<u32>> {
+    let is_whole = bytes.len().is_multiple_of(4);
+    is_whole.then(|| bytemuck::pod_collect_to_vec(bytes))
+}
+
+fn floats(words: &[u32]) -> Vec<f32> {
+    words.iter().map(|word| f32::from_bits(u32::from_le(*word))).collect()
 }
 
 /// `n_rows` rows of the same kind and width as `own`; `None` if the bytes are not that.
@@ -74,23 +90,18 @@ fn from_bytes(own: &Features, n_rows: usize, bytes: &[u8]) -> Option<Features> {
     let n_cols = own.n_cols();
     match own {
         Features::Dense(_) => {
-            let (values, []) = bytes.as_chunks::<4>() else {
-                return None;
-            };
-            let values = values.iter().map(|v| f32::from_le_bytes(*v)).collect();
+            let values = floats(&words(bytes)?);
             DenseMatrix::new(n_rows, n_cols, values).ok().map(Features::Dense)
         }
         Features::Sparse(_) => {
             let (offsets, rest) = bytes.split_at_checked((n_rows + 1) * 8)?;
-            let (offsets, _) = offsets.as_chunks::<8>();
-            let indptr: Vec<u64> = offsets.iter().map(|o| u64::from_le_bytes(*o)).collect();
-            let (words, []) = rest.as_chunks::<4>() else {
-                return None;
-            };
-            let (indices, values) = words.split_at_checked(words.len() / 2)?;
-            let indices: Vec<u32> = indices.iter().map(|c| u32::from_le_bytes(*c)).collect();
-            let values: Vec<f32> = values.iter().map(|v| f32::from_le_bytes(*v)).collect();
-            SparseMatrix::new(n_cols, &indptr, &indices, &values).ok().map(Features::Sparse)
+            let offsets: Vec<u64> = bytemuck::pod_collect_to_vec(offsets);
+            let indptr: Vec<u64> = offsets.iter().map(|offset| u64::from_le(*offset)).collect();
+            let words = words(rest)?;
+            let (columns, values) = words.split_at_checked(words.len() / 2)?;
+            let indices: Vec<u32> = columns.iter().map(|column| u32::from_le(*column)).collect();
+            let matrix = SparseMatrix::new(n_cols, &indptr, &indices, &floats(values));
+            matrix.ok().map(Features::Sparse)
         }
     }
 }

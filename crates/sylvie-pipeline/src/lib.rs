@@ -23,10 +23,14 @@ mod train;
 pub use clock::Clock;
 pub use error::TrainError;
 pub use evaluation::{Scores, evaluate, predict};
-pub use exchange::message_count;
 pub use part_data::{PartData, RankInput};
 pub use policy::{ExchangePolicy, Preset, UnknownPreset};
 pub use record::{EpochRecord, Observer, ObserverError};
 pub use schedule::{Step, plan_epoch, plan_forward};
 pub use settings::TrainSettings;
 pub use train::{TrainOutcome, train};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

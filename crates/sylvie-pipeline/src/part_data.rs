@@ -1,12 +1,14 @@
 //! What one rank holds.
 
-use sylvie_graph::{Dataset, Features, Labels, PartGraph, Role};
+use sylvie_graph::{Dataset, Direction, Features, Labels, PartGraph, Role};
 
 /// A part of a graph with what is known of its own nodes; rows are local.
 #[derive(Clone, Debug)]
 pub struct PartData {
     /// Structure and halo plan.
     pub graph: PartGraph,
+    /// Whether the whole graph is read both ways.
+    pub direction: Direction,
     /// Features of the own rows.
     pub features: Features,
     /// Labels of the own rows.
@@ -24,6 +26,7 @@ impl PartData {
     pub fn gather(dataset: &Dataset, graph: PartGraph) -> Self {
         let roles = dataset.split.roles();
         Self {
+            direction: dataset.direction,
             features: dataset.features.gather_rows(&graph.own_ids),
             labels: dataset.labels.gather_rows(&graph.own_ids),
             roles: graph.own_ids.iter().map(|&id| roles[id as usize]).collect(),

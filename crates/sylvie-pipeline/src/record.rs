@@ -8,7 +8,8 @@ use crate::evaluation::Scores;
 /// Figures of one epoch over all ranks.
 ///
 /// Times are means over the ranks, in milliseconds; `compute_ms` is what the others leave of
-/// `epoch_ms`. Bytes and messages are sums over the ranks and leave evaluation out.
+/// `epoch_ms`. Bytes and messages are sums over the ranks and leave
+/// evaluation out; payload, metadata and messages are those of the halo exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochRecord {
     /// Epoch, from 0.
@@ -33,6 +34,8 @@ pub struct EpochRecord {
     pub metadata_bytes: u64,
     /// Messages sent.
     pub messages: u64,
+    /// Bytes sent to sum the weight gradients: the same at any precision of the exchange.
+    pub reduce_bytes: u64,
     /// Scores, in epochs that evaluate.
     pub scores: Option<Scores>,
     /// Time of the evaluation.
@@ -68,9 +71,10 @@ pub(crate) struct RankEpoch {
     pub(crate) payload_bytes: u64,
     pub(crate) metadata_bytes: u64,
     pub(crate) messages: u64,
+    pub(crate) reduce_bytes: u64,
 }
 
-const N_WORDS: usize = 9;
+const N_WORDS: usize = 10;
 
 impl RankEpoch {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
@@ -85,6 +89,7 @@ impl RankEpoch {
             self.payload_bytes,
             self.metadata_bytes,
             self.messages,
+            self.reduce_bytes,
         ];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -129,6 +134,7 @@ pub(crate) fn combine(
         payload_bytes: sums[6],
         metadata_bytes: sums[7],
         messages: sums[8],
+        reduce_bytes: sums[9],
         scores: None,
         eval_ms: 0.0,
         eval_bytes: 0,

@@ -137,6 +137,7 @@ fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
 fn check_case(name: &str, case: &Value) {
     let (losses, gradients) = run_case(case);
     let epochs = case["epochs"].as_array().expect("epochs");
+    assert_eq!(losses.len(), epochs.len(), "{name}: epochs");
     for (epoch, (loss, expected)) in losses.iter().zip(epochs).enumerate() {
         let expected = expected["loss_mean"].as_f64().expect("loss_mean");
         let error = (loss - expected).abs() / expected.abs();

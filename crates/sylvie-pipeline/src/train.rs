@@ -4,7 +4,6 @@ use sylvie_comm::{CommError, Communicator, Purpose};
 use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
 use sylvie_lowbit::{RowCodec, Width};
-use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
 use crate::clock::{Clock, timed};
@@ -45,6 +44,8 @@ pub struct TrainOutcome {
 ///
 /// # Errors
 /// Everything that ends a run early; the caller then aborts its communicator.
+/// # Panics
+/// If `input` is not this rank's part, or does not fit the network.
 /// # Paper
 /// Algorithms 1 and 2.
 pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
@@ -113,19 +114,20 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
     ) -> Result<Self, TrainError> {
         let model = &settings.model;
         let network = Network::new(model.clone())?;
-        let training = Stage::new(backend, comm, model.kind, &input.training, 0)?;
+        let set_up = |source| TrainError::SetUp { source };
+        let training = Stage::new(backend, comm, model, &input.training, 0)?;
         let evaluation = match &input.evaluation {
-            Some(data) => Some(Stage::new(backend, comm, model.kind, data, 1)?),
+            Some(data) => Some(Stage::new(backend, comm, model, data, 1)?),
             None => None,
         };
         let PartData { labels, .. } = &input.training;
         let targets = Targets::new(backend, labels, &input.training.rows(Role::Train));
-        let n_training_nodes = sum_u64(comm, targets.n_rows() as u64)?;
+        let n_training_nodes = sum_u64(comm, targets.n_rows() as u64, set_up)?;
         if n_training_nodes == 0 {
             return Err(TrainError::NoTrainingNodes);
         }
         let setup = comm.take_traffic().of_purpose(Purpose::Setup).total_bytes();
-        let setup_bytes = sum_u64(comm, setup)?;
+        let setup_bytes = sum_u64(comm, setup, set_up)?;
         let weights = match &settings.initial_weights {
             Some(tensors) => Weights::from_host(backend, model, tensors),
             None => Weights::glorot(backend, model, settings.seed),
@@ -158,11 +160,13 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         for step in self.schedule.clone() {
             self.step(epoch, step, &mut rank)?;
         }
-        let sent = self.exchanger.comm.take_traffic().of_purpose(Purpose::Training);
+        let traffic = self.exchanger.comm.take_traffic();
+        let sent = traffic.of_purpose(Purpose::Training);
         rank.epoch = clock.now().saturating_sub(start);
         rank.payload_bytes = sent.payload_bytes;
         rank.metadata_bytes = sent.metadata_bytes;
         rank.messages = sent.n_messages;
+        rank.reduce_bytes = traffic.reduced.n_bytes;
         let ranks = self.exchanger.comm.all_gather(&rank.to_bytes());
         let ranks = ranks.map_err(|source| TrainError::Comm { epoch, source })?;
         let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {
@@ -217,7 +221,8 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         let logits = forward_logits(&mut self.exchanger, pace, data)?;
         let scores = score(self.exchanger.comm, epoch, self.settings.metric, &logits, data)?;
         let sent = self.exchanger.comm.take_traffic().of_purpose(Purpose::Evaluation);
-        record.eval_bytes = sum_u64(self.exchanger.comm, sent.total_bytes())?;
+        let failed = |source| TrainError::Comm { epoch, source };
+        record.eval_bytes = sum_u64(self.exchanger.comm, sent.total_bytes(), failed)?;
         record.eval_ms = clock.now().saturating_sub(start).as_secs_f64() * 1e3;
         record.scores = Some(scores);
         self.eval_bytes += record.eval_bytes;
@@ -239,7 +244,8 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
     fn outcome(self, n_epochs: u32, last: Option<Scores>) -> Result<TrainOutcome, TrainError> {
         let model = &self.settings.model;
         let own_bytes = fp32_bytes(model, self.training.plan.n_rows_sent());
-        let fp32_bytes_per_epoch = sum_u64(self.exchanger.comm, own_bytes)?;
+        let failed = |source| TrainError::Comm { epoch: n_epochs.saturating_sub(1), source };
+        let fp32_bytes_per_epoch = sum_u64(self.exchanger.comm, own_bytes, failed)?;
         let nothing = Scores { train: None, val: None, test: None };
         let best = self.best.unwrap_or_else(|| Best {
             epoch: 0,
@@ -263,18 +269,16 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
 fn fp32_bytes(model: &ModelConfig, (n_forward, n_backward): (usize, usize)) -> u64 {
     let codec = RowCodec::new(Width::F32);
     let layers = (0..model.n_layers()).filter(|&layer| is_exchanged(model, layer));
-    let bytes = |layer: usize| {
-        [(Pass::Forward, n_forward), (Pass::Backward, n_backward)]
-            .map(|(_, n_rows)| codec.message_bytes(n_rows, model.n_columns_in(layer)) as u64)
-            .iter()
-            .sum::<u64>()
-    };
-    layers.map(bytes).sum()
+    let n_rows = n_forward + n_backward;
+    layers.map(|layer| codec.message_bytes(n_rows, model.n_columns_in(layer)) as u64).sum()
 }
 
-/// The sum of a count over the ranks, before or after the epochs.
-fn sum_u64<C: Communicator>(comm: &mut C, value: u64) -> Result<u64, TrainError> {
-    let failed = |source: CommError| TrainError::Comm { epoch: 0, source };
+/// The sum of a count over the ranks; `failed` says when it was taken.
+fn sum_u64<C: Communicator>(
+    comm: &mut C,
+    value: u64,
+    failed: impl FnOnce(CommError) -> TrainError,
+) -> Result<u64, TrainError> {
     let all = comm.all_gather(&value.to_le_bytes()).map_err(failed)?;
     let mut sum = 0;
     for (peer, bytes) in all.iter().enumerate() {

@@ -47,6 +47,9 @@ fn bytes_follow_from_the_plan() {
         let is_member = |v: usize| setting == Setting::Transductive || roles[v] == Role::Train;
         let (n_rows, n_pairs) = count_halo(&data, &assignment, is_member);
         let inputs = inputs(&data, &assignment, setting);
+        // SAGE: two products, bias, gain and offset; the last layer without the latter two.
+        let layer = |n_in: u64, n_out: u64| 2 * n_in * n_out + n_out;
+        let n_weights = layer(6, 128) + layer(128, 128) + layer(128, 4) + 4 * 128;
         // Layers 1 and 2 of three exchange 128 columns, forward and backward.
         let n_exchanges = 2 * 2;
         for (width, bits) in [(Width::F32, 32), (Width::F16, 16), (Width::Four, 4), (Width::One, 1)]
@@ -58,6 +61,7 @@ fn bytes_follow_from_the_plan() {
                 let metadata = if bits < 16 { 4 } else { 0 };
                 assert_eq!(record.metadata_bytes, n_exchanges * n_rows * metadata);
                 assert_eq!(record.messages, n_exchanges * n_pairs);
+                assert_eq!(record.reduce_bytes, 2 * 3 * 4 * n_weights, "four ranks, both ways");
             }
             assert_eq!(outcome.fp32_bytes_per_epoch, n_exchanges * n_rows * 128 * 4);
             assert_eq!(records[0].payload_bytes * 32, outcome.fp32_bytes_per_epoch * bits);

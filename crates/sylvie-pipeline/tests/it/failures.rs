@@ -50,6 +50,30 @@ fn a_loss_that_is_not_a_number_ends_the_run() {
     assert!(matches!(error, TrainError::NotFinite { epoch: 1.., .. }), "{error}");
 }
 
+/// The last update leaves weights that no later loss would show: the last evaluation does.
+#[test]
+fn a_model_that_is_not_a_number_is_not_returned() {
+    let data = dataset(Shape::default());
+    let assignment = Assignment::new(1, vec![0; data.n_nodes()]).expect("one part");
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    for kind in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat] {
+        let mut settings = settings(kind, 1);
+        settings.learning_rate = f32::MAX;
+        let error = failed(run(&inputs, &settings, 1).unwrap_err());
+        assert!(matches!(error, TrainError::OutputNotFinite { epoch: 0, rank: 0, .. }), "{error}");
+    }
+}
+
+#[test]
+fn gcn_is_refused_on_directed_graphs() {
+    let direction = sylvie_graph::Direction::Directed;
+    let data = dataset(Shape { direction, ..Shape::default() });
+    let assignment = random_parts(&data, 2);
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    let error = failed(run(&inputs, &settings(ModelKind::Gcn, 1), 1).unwrap_err());
+    assert!(matches!(error, TrainError::DirectedGcn), "{error}");
+}
+
 #[test]
 fn nobody_to_train_on() {
     let mut data = dataset(Shape::default());
