@@ -315,9 +315,8 @@ fn check_codes(case: &Case, coded: &Messages, exact: &Messages, is_known: impl F
 fn every_message_is_coded_at_its_coordinates() {
     let case = one_way(Readers::Different);
     for kind in [ModelKind::Sage, ModelKind::Gat] {
-        let messages = |forward, backward| {
-            case.record(&still(kind, 4, policy(forward, backward))).messages
-        };
+        let messages =
+            |forward, backward| case.record(&still(kind, 4, policy(forward, backward))).messages;
         let exact = messages(Width::F32, Width::F32);
         let exact_backward = messages(Width::One, Width::F32);
         let coded = messages(Width::One, Width::One);
@@ -424,8 +423,7 @@ fn gradients_of_readers_are_added_in_rank_order() {
 fn losses_change_with_the_epoch_by_dropout_alone() {
     let case = one_way(Readers::Different);
     let undirected = lone(Ties::IsRead, Direction::Symmetric);
-    let cases =
-        [(&undirected, ModelKind::Gcn), (&case, ModelKind::Sage), (&case, ModelKind::Gat)];
+    let cases = [(&undirected, ModelKind::Gcn), (&case, ModelKind::Sage), (&case, ModelKind::Gat)];
     for (case, kind) in cases {
         let inputs = inputs(&case.data, &case.assignment, Setting::Transductive);
         let mut settings = still(kind, 3, policy(Width::F32, Width::F32));
@@ -493,7 +491,11 @@ fn the_first_layer_drops_at_its_coordinates() {
             for (name, stream) in tensors(kind) {
                 let rows = tensor(&settings, gradients, name).chunks_exact(N_COLUMNS);
                 let zeros: Vec<bool> = rows.map(|row| row.iter().all(|&g| g == 0.0)).collect();
-                assert_eq!(zeros, dropped(&[0], (epoch, 0), stream), "{kind} {name}, epoch {epoch}");
+                assert_eq!(
+                    zeros,
+                    dropped(&[0], (epoch, 0), stream),
+                    "{kind} {name}, epoch {epoch}"
+                );
             }
         }
     }
