@@ -36,23 +36,29 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod codec;
 mod decode;
+mod draws;
 mod encode;
+mod engine;
 mod error;
 mod error_bounds;
 mod float_rows;
 mod levels;
 mod metadata;
+mod plain;
 mod width;
 
 pub use codec::RowCodec;
 pub use error::{DecodeError, EncodeError, ParseError};
 pub use metadata::MetadataType;
+pub use plain::Plain;
 pub use width::Width;
 
 /// Version of the byte layout, for handshakes: ranks whose versions differ must not exchange messages.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! The codec held to its description: bytes, statistics, edges and hostile input.
 
 mod errors;
+mod identity;
 mod messages;
 mod rows;
 mod statistics;

@@ -3,7 +3,7 @@
 //! exactly beside `Levels::round`.)
 
 use sylvie_lowbit::{MetadataType, RowCodec, Width};
-use sylvie_random::{Sequence, unit_f64};
+use sylvie_random::Sequence;
 
 use crate::{QUANTIZED, draws, levels};
 
@@ -162,9 +162,9 @@ fn float_widths_have_their_rounding_error() {
     assert_eq!(RowCodec::new(Width::F16).worst_squared_error(3, 1.0), None);
 }
 
-/// The probability comes from the word that the coordinates name, and from no other.
+/// The probability comes from the bits that the coordinates name, and from no others.
 #[test]
-fn each_value_uses_its_own_word() {
+fn each_value_uses_its_own_bits() {
     let n_cols = 37;
     let mut row: Vec<f32> = (0..n_cols).map(|column| (column as f32 * 0.37).fract()).collect();
     (row[0], row[1]) = (0.0, 1.0);
@@ -177,11 +177,16 @@ fn each_value_uses_its_own_word() {
         let mut decoded = vec![0.0; n_cols];
         codec.decode_rows(&message, n_cols, &mut decoded).expect("just encoded");
         for (column, (&value, &found)) in row.iter().zip(&decoded).enumerate() {
-            let word = family.block(91, (column / 4) as u32)[column % 4];
+            let bits_of = |block: u32, first_bit: usize| {
+                family.short_block(91, block)[first_bit / 32] >> (first_bit % 32)
+            };
+            let byte = bits_of((column / 16) as u32, column % 16 * 8) & 0xff;
+            let tie = bits_of(1 << 31 | (column / 8) as u32, column % 8 * 16) & 0xffff;
+            let fraction = f64::from(byte << 16 | tie) / f64::from(1 << 24);
             let below = levels.iter().rposition(|&level| level <= value).expect("level 0");
             let step = step(&levels, value);
             let offset = f64::from(value) - f64::from(levels[below]);
-            let up = step > 0.0 && unit_f64(word, 0) < offset / step;
+            let up = step > 0.0 && offset / step + fraction >= 1.0;
             assert_eq!(found, levels[below + usize::from(up)], "{width} bits, column {column}");
         }
     }
