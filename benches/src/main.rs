@@ -7,6 +7,7 @@
 use clap::{Args, Parser, Subcommand};
 
 mod codec;
+mod metadata;
 mod rounds;
 
 /// Measurements of the workspace's crates.
@@ -21,6 +22,8 @@ struct Arguments {
 enum What {
     /// The low-bit codec, one thread, out of cache, against a copy and a gather-sum.
     Codec(CodecArguments),
+    /// The error that each type of metadata adds, kind of row by kind of row.
+    Metadata,
 }
 
 #[derive(Debug, Args)]
@@ -37,13 +40,21 @@ struct CodecArguments {
 }
 
 fn main() {
-    let Arguments { what: What::Codec(CodecArguments { quick, cols, mib }) } = Arguments::parse();
-    let mut plan = if quick { codec::Plan::quick() } else { codec::Plan::full() };
-    if !cols.is_empty() {
-        plan.n_cols = cols;
+    match Arguments::parse().what {
+        What::Codec(arguments) => codec::measure(&arguments.plan()),
+        What::Metadata => metadata::measure(),
     }
-    if let Some(mib) = mib {
-        plan.n_bytes = mib << 20;
+}
+
+impl CodecArguments {
+    fn plan(self) -> codec::Plan {
+        let mut plan = if self.quick { codec::Plan::quick() } else { codec::Plan::full() };
+        if !self.cols.is_empty() {
+            plan.n_cols = self.cols;
+        }
+        if let Some(mib) = self.mib {
+            plan.n_bytes = mib << 20;
+        }
+        plan
     }
-    codec::measure(&plan);
 }

@@ -38,7 +38,7 @@ enum Command {
     /// Formatting, lints, tests, documentation, then trainings on the default graph and, where
     /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one.
     Ci,
-    /// Measures: `cargo xtask bench codec`, with `--quick` in a few seconds.
+    /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`.
     Bench {
         /// What to measure, and its options.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -51,9 +51,9 @@ impl Levels {
         if (max - min).is_infinite() {
             return Err(EncodeError::RangeOverflow { row: row_idx });
         }
-        let guess = (f64::from(max) - f64::from(zero)) / f64::from(max_code);
+        let guess = (max - zero) * (1.0 / max_code as f32);
         let reaches_max = |scale| Self { zero, scale }.value(max_code) >= max;
-        let scale = metadata.smallest_accepted(guess as f32, reaches_max);
+        let scale = metadata.smallest_accepted(guess, reaches_max);
         if scale.is_infinite() {
             return Err(EncodeError::MetadataOverflow { row: row_idx, metadata });
         }

@@ -123,12 +123,12 @@ impl MetadataType {
     }
 
     /// The bit pattern nearest to `x`, ties to even.
-    #[inline]
+    #[inline(always)]
     fn round_to_nearest(self, x: f32) -> u32 {
         match self {
             Self::F32 => x.to_bits(),
             Self::Bf16 => u32::from(bf16::from_f32(x).to_bits()),
-            Self::F16 => u32::from(f16::from_f32(x).to_bits()),
+            Self::F16 => f16_nearest(x),
         }
     }
 
@@ -152,6 +152,12 @@ impl MetadataType {
             pattern + 1
         }
     }
+}
+
+/// Apart, so that the other types need not carry its length with them.
+#[inline(never)]
+fn f16_nearest(x: f32) -> u32 {
+    u32::from(f16::from_f32(x).to_bits())
 }
 
 impl fmt::Display for MetadataType {

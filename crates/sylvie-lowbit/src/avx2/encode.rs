@@ -23,6 +23,8 @@ pub(super) const LANES: usize = 32;
 /// Batches of random bytes made ahead: few enough to stay in the fastest cache.
 const BATCHES: usize = 8;
 
+type Random = [[u8; VALUES]; BATCHES];
+
 /// What [`super::Avx2::encode`] does.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn encode<'x>(
@@ -35,6 +37,7 @@ pub(super) fn encode<'x>(
 ) -> Result<(), EncodeError> {
     let max_code = codec.width.max_code().expect("a quantised width");
     let draws = Draws::new(family);
+    let mut random = [[0; VALUES]; BATCHES];
     for (row_idx, &key) in row_keys.iter().enumerate() {
         let place = codec.place(row_keys.len(), n_cols, row_idx);
         if let Some(row) = rows.upcoming(row_idx) {
@@ -48,10 +51,10 @@ pub(super) fn encode<'x>(
         let payload = &mut out[place.payload()];
         let row = Row { values: row, levels, draws: RowDraws { family, key } };
         match codec.width {
-            Width::One => row.quantize::<1, 7>(&draws, payload),
-            Width::Two => row.quantize::<2, 6>(&draws, payload),
-            Width::Four => row.quantize::<4, 4>(&draws, payload),
-            _ => row.quantize::<8, 0>(&draws, payload),
+            Width::One => row.quantize::<1, 7>(&draws, &mut random, payload),
+            Width::Two => row.quantize::<2, 6>(&draws, &mut random, payload),
+            Width::Four => row.quantize::<4, 4>(&draws, &mut random, payload),
+            _ => row.quantize::<8, 0>(&draws, &mut random, payload),
         }
         codec.metadata.write_pair(levels, &mut out[place.metadata()]);
     }
@@ -79,13 +82,18 @@ impl Row<'_> {
     /// so, with none where the row is far from 0 compared with its range, else by the plain version.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    fn quantize<const BITS: usize, const EXTRA: i32>(&self, draws: &Draws, payload: &mut [u8]) {
+    fn quantize<const BITS: usize, const EXTRA: i32>(
+        &self,
+        draws: &Draws,
+        random: &mut Random,
+        payload: &mut [u8],
+    ) {
         if self.levels.scale == 0.0 {
             payload.fill(0);
         } else if let Some(position) = Position::new::<EXTRA>(self.levels, (1 << BITS) - 1) {
-            self.quantize_from::<BITS, EXTRA>(position, draws, payload);
+            self.quantize_from::<BITS, EXTRA>(position, draws, random, payload);
         } else if let Some(position) = Position::new::<0>(self.levels, (1 << BITS) - 1) {
-            self.quantize_from::<BITS, 0>(position, draws, payload);
+            self.quantize_from::<BITS, 0>(position, draws, random, payload);
         } else {
             quantize::<BITS>(self.values, self.levels, self.draws, payload);
         }
@@ -97,9 +105,9 @@ impl Row<'_> {
         &self,
         position: Position,
         draws: &Draws,
+        random: &mut Random,
         payload: &mut [u8],
     ) {
-        let mut random = [[0; VALUES]; BATCHES];
         let parts = self.values.chunks(BATCHES * VALUES);
         for (part_idx, values) in parts.enumerate() {
             let first = part_idx * BATCHES * VALUES;
@@ -175,21 +183,21 @@ impl Position {
     /// lowest and the highest.
     ///
     /// Let `M` be the larger magnitude of those two, `e = 2^-24`. The factor is off by `e` of itself,
-    /// which moves the result by at most `e * factor * 2 M`; the offset's rounding by `e` of it, at most
-    /// `e * factor * M` and `e * 130`; the result's by as much as `e * factor * 2 M`. Levels lie within
-    /// `e * 3 M` of where exact arithmetic has them. Together that is below `e * 8 * factor * M`.
+    /// which moves the result by at most `e * factor * 2 M`; the offset is rounded twice, by at most
+    /// `e * factor * M` and `e * (factor * M + 130)`; the result once, by at most
+    /// `e * (factor * 2 M + 130)`. Levels lie within `e * 3 M` of where exact arithmetic has them.
+    /// Together that is below `e * 9.1 * factor * M`.
     #[inline]
     fn new<const EXTRA: i32>(levels: Levels, max_code: u32) -> Option<Self> {
-        const MOST: f64 = (1 << 20) as f64;
+        const MOST: f32 = (1 << 20) as f32;
         const FINEST: f32 = f32::from_bits((127 - 100) << 23);
         const COARSEST: f32 = f32::from_bits((127 + 100) << 23);
-        let unit = f64::from(256 << EXTRA);
-        let factor = (unit / f64::from(levels.scale)) as f32;
+        let unit = (256 << EXTRA) as f32;
+        let factor = unit / levels.scale;
         let magnitude = levels.zero.abs().max(levels.value(max_code).abs());
-        let is_close = (FINEST..=COARSEST).contains(&levels.scale)
-            && f64::from(factor) * f64::from(magnitude) <= MOST;
-        let margin = f64::from((1 << EXTRA) + 1);
-        let offset = (margin - f64::from(levels.zero) * f64::from(factor)) as f32;
+        let is_close =
+            levels.scale >= FINEST && levels.scale <= COARSEST && factor * magnitude <= MOST;
+        let offset = ((1 << EXTRA) + 1) as f32 - levels.zero * factor;
         is_close.then_some(Self { factor, offset })
     }
 }
