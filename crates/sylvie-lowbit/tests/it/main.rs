@@ -2,7 +2,9 @@
 
 mod errors;
 mod identity;
+mod independence;
 mod messages;
+mod power;
 mod rows;
 mod statistics;
 mod widths;
