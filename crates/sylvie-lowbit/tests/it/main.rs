@@ -1,6 +1,8 @@
 //! The codec held to its description: bytes, statistics, edges and hostile input.
 
+mod bodies;
 mod errors;
+mod hostile;
 mod identity;
 mod independence;
 mod messages;
