@@ -49,6 +49,16 @@ impl MetadataType {
     #[inline]
     pub(crate) fn largest_at_most(self, x: f32) -> f32 {
         debug_assert!(x.is_finite());
+        match self {
+            Self::F32 => return x + 0.0,
+            Self::Bf16 => {
+                // Cut off below 16 bits, which goes towards 0, and so one further where `x` is negative.
+                let bits = x.to_bits();
+                let below = u32::from(x < 0.0 && bits & 0xffff != 0) << 16;
+                return f32::from_bits((bits & 0xffff_0000) + below) + 0.0;
+            }
+            Self::F16 => {}
+        }
         // Rounding to nearest is the wanted value or the one above it.
         let nearest = self.round_to_nearest(x);
         let wanted = if self.value(nearest) > x { self.next_down(nearest) } else { nearest };
@@ -99,7 +109,10 @@ impl MetadataType {
     /// Writes a value that this type holds exactly, little-endian.
     #[inline]
     fn write(self, value: f32, bytes: &mut [u8]) {
-        let pattern = self.round_to_nearest(value);
+        let pattern = match self {
+            Self::Bf16 => value.to_bits() >> 16,
+            Self::F32 | Self::F16 => self.round_to_nearest(value),
+        };
         debug_assert_eq!(self.value(pattern).to_bits(), value.to_bits());
         bytes.copy_from_slice(&pattern.to_le_bytes()[..self.bytes()]);
     }

@@ -8,7 +8,7 @@ use core::arch::x86_64::*;
 pub(super) fn range(row: &[f32]) -> Option<(f32, f32)> {
     let first = _mm256_set1_ps(row[0]);
     let (mut min, mut max) = ([first; 2], [first; 2]);
-    // A NaN or an infinity anywhere leaves the sum a NaN or an infinity.
+    // A NaN or an infinity anywhere leaves its sum a NaN or an infinity.
     let mut sum = [_mm256_setzero_ps(); 2];
     let (pairs, rest) = row.as_chunks::<16>();
     for pair in pairs {
@@ -30,10 +30,15 @@ pub(super) fn range(row: &[f32]) -> Option<(f32, f32)> {
             sum[idx] = _mm256_add_ps(sum[idx], values);
         }
     }
+    let sum = _mm256_add_ps(sum[0], sum[1]);
+    let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), sum);
+    let finite = _mm256_cmp_ps::<_CMP_LE_OQ>(magnitude, _mm256_set1_ps(f32::MAX));
+    if _mm256_movemask_ps(finite) != 0xff {
+        return None;
+    }
     let min = fold(_mm256_min_ps(min[0], min[1]), |a, b| _mm_min_ps(a, b));
     let max = fold(_mm256_max_ps(max[0], max[1]), |a, b| _mm_max_ps(a, b));
-    let sum = fold(_mm256_add_ps(sum[0], sum[1]), |a, b| _mm_add_ps(a, b));
-    sum.is_finite().then_some((min, max))
+    Some((min, max))
 }
 
 #[target_feature(enable = "avx2,fma")]
