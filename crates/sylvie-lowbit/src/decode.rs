@@ -38,9 +38,13 @@ impl RowCodec {
         out: &mut [f32],
     ) -> Result<(), DecodeError> {
         let n_rows = self.n_rows_of(message, n_cols, out)?;
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (engine, self.width.is_quantized()) {
+            return avx2.decode(*self, message, n_rows, n_cols, out);
+        }
         for row_idx in 0..n_rows {
             let row = &mut out[row_idx * n_cols..(row_idx + 1) * n_cols];
-            self.decode_row(engine, message, n_rows, row_idx, row)?;
+            self.decode_row(message, n_rows, row_idx, row, |slot, value| *slot = value)?;
         }
         Ok(())
     }
@@ -105,58 +109,17 @@ impl RowCodec {
         row_ids: &[u32],
         out: &mut [f32],
     ) -> Result<(), DecodeError> {
-        let n_out_rows = n_matrix_rows(out.len(), n_cols);
+        let target = Target { n_rows: n_matrix_rows(out.len(), n_cols), n_cols };
         self.check_len(message, row_ids.len(), n_cols)?;
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (engine, self.width.is_quantized()) {
+            return avx2.decode_add(*self, message, target, row_ids, out);
+        }
         for (row_idx, &id) in row_ids.iter().enumerate() {
-            let id = id as usize;
-            let row = match n_out_rows {
-                None => &mut out[..],
-                Some(n_out_rows) => {
-                    assert!(id < n_out_rows, "row {id} of a matrix of {n_out_rows} rows");
-                    &mut out[id * n_cols..(id + 1) * n_cols]
-                }
-            };
-            self.decode_add_row(engine, message, row_ids.len(), row_idx, row)?;
+            let row = target.row(out, id);
+            self.decode_row(message, row_ids.len(), row_idx, row, |slot, value| *slot += value)?;
         }
         Ok(())
-    }
-
-    /// Decodes one row of a message of the right length.
-    #[inline]
-    fn decode_row(
-        &self,
-        engine: Engine,
-        message: &[u8],
-        n_rows: usize,
-        row_idx: usize,
-        row: &mut [f32],
-    ) -> Result<(), DecodeError> {
-        match engine {
-            #[cfg(target_arch = "x86_64")]
-            Engine::Avx2(avx2) if self.width.is_quantized() => {
-                avx2.decode_row(*self, message, n_rows, row_idx, row)
-            }
-            _ => self.read_row(message, n_rows, row_idx, row, |slot, value| *slot = value),
-        }
-    }
-
-    /// Adds one row of a message of the right length.
-    #[inline]
-    fn decode_add_row(
-        &self,
-        engine: Engine,
-        message: &[u8],
-        n_rows: usize,
-        row_idx: usize,
-        row: &mut [f32],
-    ) -> Result<(), DecodeError> {
-        match engine {
-            #[cfg(target_arch = "x86_64")]
-            Engine::Avx2(avx2) if self.width.is_quantized() => {
-                avx2.decode_add_row(*self, message, n_rows, row_idx, row)
-            }
-            _ => self.read_row(message, n_rows, row_idx, row, |slot, value| *slot += value),
-        }
     }
 
     /// Reads and checks the zero point and the scale of a row.
@@ -172,9 +135,9 @@ impl RowCodec {
         if levels.are_valid(max_code) { Ok(levels) } else { Err(refused) }
     }
 
-    /// The plain version of both: hands each value to `put`.
+    /// Decodes one row of a message of the right length, handing each value to `put`.
     #[inline]
-    fn read_row(
+    fn decode_row(
         &self,
         message: &[u8],
         n_rows: usize,
@@ -195,6 +158,28 @@ impl RowCodec {
             _ => dequantize::<8>(payload, levels, row, put),
         }
         Ok(())
+    }
+}
+
+/// The shape of a matrix whose rows are added to.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// `None` without columns.
+    n_rows: Option<usize>,
+    n_cols: usize,
+}
+
+impl Target {
+    /// Row `id` of the matrix `values`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub(crate) fn row(self, values: &mut [f32], id: u32) -> &mut [f32] {
+        let id = id as usize;
+        let Some(n_rows) = self.n_rows else { return values };
+        assert!(id < n_rows, "row {id} of a matrix of {n_rows} rows");
+        &mut values[id * self.n_cols..(id + 1) * self.n_cols]
     }
 }
 

@@ -114,15 +114,22 @@ impl MetadataType {
             Self::F32 | Self::F16 => self.round_to_nearest(value),
         };
         debug_assert_eq!(self.value(pattern).to_bits(), value.to_bits());
-        bytes.copy_from_slice(&pattern.to_le_bytes()[..self.bytes()]);
+        // Arms of a fixed length, which cost a store each and no call.
+        match bytes {
+            [a, b] => [*a, *b] = (pattern as u16).to_le_bytes(),
+            [a, b, c, d] => [*a, *b, *c, *d] = pattern.to_le_bytes(),
+            _ => panic!("{} bytes for a number of {}", bytes.len(), self.bytes()),
+        }
     }
 
     /// Reads what [`Self::write`] wrote.
     #[inline]
     pub(crate) fn read(self, bytes: &[u8]) -> f32 {
-        let mut pattern = [0; 4];
-        pattern[..self.bytes()].copy_from_slice(bytes);
-        self.value(u32::from_le_bytes(pattern))
+        match *bytes {
+            [a, b] => self.value(u32::from(u16::from_le_bytes([a, b]))),
+            [a, b, c, d] => self.value(u32::from_le_bytes([a, b, c, d])),
+            _ => panic!("{} bytes for a number of {}", bytes.len(), self.bytes()),
+        }
     }
 
     /// The value of a bit pattern.

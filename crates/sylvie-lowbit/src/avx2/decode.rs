@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::Avx2;
+use crate::decode::Target;
 use crate::levels::Levels;
 use crate::{DecodeError, RowCodec, Width};
 
@@ -10,42 +11,36 @@ use crate::{DecodeError, RowCodec, Width};
 const SCRATCH: usize = 2048;
 
 /// What becomes of a decoded value.
-pub(super) const ASSIGN: u8 = 0;
-pub(super) const ADD: u8 = 1;
+const ASSIGN: u8 = 0;
+const ADD: u8 = 1;
 /// Assigned past the caches; the memory is a multiple of 16 bytes.
-pub(super) const STREAM: u8 = 2;
+const STREAM: u8 = 2;
 
 impl Avx2 {
-    /// Decodes row `row_idx` of a message of the right length into `row`, which is assigned.
-    #[inline]
-    pub(crate) fn decode_row(
+    /// Decodes a message of the right length into `out`, which is assigned.
+    pub(crate) fn decode(
         self,
         codec: RowCodec,
         message: &[u8],
         n_rows: usize,
-        row_idx: usize,
-        row: &mut [f32],
+        n_cols: usize,
+        out: &mut [f32],
     ) -> Result<(), DecodeError> {
-        let coded = coded_row(codec, message, n_rows, row_idx, row.len())?;
         // SAFETY: `self` exists only where the processor has AVX2 and FMA.
-        unsafe { decode::<ASSIGN>(codec.width, coded, row) };
-        Ok(())
+        unsafe { decode_rows::<ASSIGN>(codec, message, n_rows, n_cols, out) }
     }
 
-    /// Adds row `row_idx` of a message of the right length to `row`.
-    #[inline]
-    pub(crate) fn decode_add_row(
+    /// Adds the rows of a message of the right length to rows `row_ids` of `out`.
+    pub(crate) fn decode_add(
         self,
         codec: RowCodec,
         message: &[u8],
-        n_rows: usize,
-        row_idx: usize,
-        row: &mut [f32],
+        target: Target,
+        row_ids: &[u32],
+        out: &mut [f32],
     ) -> Result<(), DecodeError> {
-        let coded = coded_row(codec, message, n_rows, row_idx, row.len())?;
         // SAFETY: `self` exists only where the processor has AVX2 and FMA.
-        unsafe { decode::<ADD>(codec.width, coded, row) };
-        Ok(())
+        unsafe { add_rows(codec, message, target, row_ids, out) }
     }
 
     /// Decodes a message of the right length into `out`, past the caches.
@@ -61,7 +56,7 @@ impl Avx2 {
         // SAFETY: `self` exists only where the processor has AVX2 and FMA.
         let result = unsafe {
             if aligned {
-                stream_rows(codec, message, n_rows, n_cols, out)
+                decode_rows::<STREAM>(codec, message, n_rows, n_cols, out)
             } else {
                 stream_groups(codec, message, n_rows, n_cols, out)
             }
@@ -90,7 +85,7 @@ fn coded_row(
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn stream_rows(
+fn decode_rows<const PUT: u8>(
     codec: RowCodec,
     message: &[u8],
     n_rows: usize,
@@ -99,7 +94,23 @@ fn stream_rows(
 ) -> Result<(), DecodeError> {
     for row_idx in 0..n_rows {
         let coded = coded_row(codec, message, n_rows, row_idx, n_cols)?;
-        decode::<STREAM>(codec.width, coded, &mut out[row_idx * n_cols..][..n_cols]);
+        decode::<PUT>(codec.width, coded, &mut out[row_idx * n_cols..][..n_cols]);
+    }
+    Ok(())
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn add_rows(
+    codec: RowCodec,
+    message: &[u8],
+    target: Target,
+    row_ids: &[u32],
+    out: &mut [f32],
+) -> Result<(), DecodeError> {
+    for (row_idx, &id) in row_ids.iter().enumerate() {
+        let row = target.row(out, id);
+        let coded = coded_row(codec, message, row_ids.len(), row_idx, row.len())?;
+        decode::<ADD>(codec.width, coded, row);
     }
     Ok(())
 }
@@ -114,11 +125,7 @@ fn stream_groups(
     out: &mut [f32],
 ) -> Result<(), DecodeError> {
     if n_cols == 0 || n_cols > SCRATCH {
-        for row_idx in 0..n_rows {
-            let coded = coded_row(codec, message, n_rows, row_idx, n_cols)?;
-            decode::<ASSIGN>(codec.width, coded, &mut out[row_idx * n_cols..][..n_cols]);
-        }
-        return Ok(());
+        return decode_rows::<ASSIGN>(codec, message, n_rows, n_cols, out);
     }
     let mut scratch = [0.0; SCRATCH];
     let group = SCRATCH / n_cols;
