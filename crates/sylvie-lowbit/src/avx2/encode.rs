@@ -54,7 +54,7 @@ pub(super) fn encode<'x>(
             Width::One => row.quantize::<1, 7>(&draws, &mut random, payload),
             Width::Two => row.quantize::<2, 6>(&draws, &mut random, payload),
             Width::Four => row.quantize::<4, 4>(&draws, &mut random, payload),
-            _ => row.quantize::<8, 0>(&draws, &mut random, payload),
+            _ => row.quantize::<8, 4>(&draws, &mut random, payload),
         }
         codec.metadata.write_pair(levels, &mut out[place.metadata()]);
     }
@@ -212,6 +212,9 @@ fn decide<const BITS: usize, const EXTRA: i32>(
     bytes: &[u8; LANES],
     codes: &mut [u8],
 ) -> u32 {
+    if BITS as i32 + EXTRA > 8 {
+        return decide_wide::<EXTRA>(position, values, bytes, codes);
+    }
     let (factor, offset) = (_mm256_set1_ps(position.factor), _mm256_set1_ps(position.offset));
     let (quads, _) = values.as_chunks::<4>();
     // Four values from each half of the chunk, so that packing leaves everything in order.
@@ -235,6 +238,43 @@ fn decide<const BITS: usize, const EXTRA: i32>(
     // The code into the topmost bits; what an open lane has above them falls out.
     let up = _mm_cvtsi32_si128(8 - BITS as i32 - EXTRA);
     pack::<BITS>(_mm256_sll_epi16(low, up), _mm256_sll_epi16(high, up), codes);
+    _mm256_movemask_epi8(_mm256_packs_epi16(open_low, open_high)) as u32
+}
+
+/// [`decide`] for 8 bits with bits to spare, whose sums take more than 16 bits.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn decide_wide<const EXTRA: i32>(
+    position: Position,
+    values: &[f32; LANES],
+    bytes: &[u8; LANES],
+    codes: &mut [u8],
+) -> u32 {
+    let (factor, offset) = (_mm256_set1_ps(position.factor), _mm256_set1_ps(position.offset));
+    let (quads, _) = values.as_chunks::<4>();
+    let (shift, down) = (_mm_cvtsi32_si128(EXTRA), _mm_cvtsi32_si128(8 + EXTRA));
+    let fraction = _mm256_set1_epi32((1 << (8 + EXTRA)) - 1);
+    let margin = _mm256_set1_epi32((1 << EXTRA) + 2);
+    // The codes of eight values, and which of them are open.
+    let eight = |quad: usize, random: __m256i| {
+        let values = load_quads(&quads[quad], &quads[quad + 4]);
+        let units = _mm256_cvttps_epi32(_mm256_fmadd_ps(values, factor, offset));
+        let sums = _mm256_add_epi32(units, _mm256_sll_epi32(random, shift));
+        let open = _mm256_cmpgt_epi32(margin, _mm256_and_si256(sums, fraction));
+        (_mm256_srl_epi32(sums, down), open)
+    };
+    let zero = _mm256_setzero_si256();
+    let random = load_bytes(bytes);
+    let (low, high) = (_mm256_unpacklo_epi8(random, zero), _mm256_unpackhi_epi8(random, zero));
+    let (a, open_a) = eight(0, _mm256_unpacklo_epi16(low, zero));
+    let (b, open_b) = eight(1, _mm256_unpackhi_epi16(low, zero));
+    let (c, open_c) = eight(2, _mm256_unpacklo_epi16(high, zero));
+    let (d, open_d) = eight(3, _mm256_unpackhi_epi16(high, zero));
+    let open_low = _mm256_packs_epi32(open_a, open_b);
+    let open_high = _mm256_packs_epi32(open_c, open_d);
+    // Into the topmost bits, where `pack` takes codes from.
+    let (low, high) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    pack::<8>(_mm256_slli_epi16::<8>(low), _mm256_slli_epi16::<8>(high), codes);
     _mm256_movemask_epi8(_mm256_packs_epi16(open_low, open_high)) as u32
 }
 
