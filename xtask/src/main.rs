@@ -1,4 +1,4 @@
-//! Development commands of the workspace: `cargo xtask ci`.
+//! Development commands of the workspace: `cargo xtask ci`, `cargo xtask bench`.
 //!
 //! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
 //! that does not compile is reported by the step that compiles it, and not by the build of this one.
@@ -20,6 +20,7 @@ mod ci;
 mod step;
 mod surroundings;
 
+use step::Step;
 use surroundings::Surroundings;
 
 /// Development commands of the workspace.
@@ -37,20 +38,32 @@ enum Command {
     /// Formatting, lints, tests, documentation, then trainings on the default graph and, where
     /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one.
     Ci,
+    /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`.
+    Bench {
+        /// What to measure, and its options.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
-    let Arguments { command: Command::Ci } = Arguments::parse();
-    match ci() {
-        Ok(summary) => {
-            println!("\nci: {summary}");
-            ExitCode::SUCCESS
-        }
+    let (name, outcome) = match Arguments::parse().command {
+        Command::Ci => ("ci", ci().map(|summary| println!("\nci: {summary}"))),
+        Command::Bench { arguments } => ("bench", bench(arguments)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("\nci: failed: {error:#}");
+            eprintln!("\n{name}: failed: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn bench(arguments: Vec<String>) -> Result<()> {
+    let run = Step::cargo("run --quiet --release --package sylvie-bench --");
+    arguments.into_iter().fold(run, Step::argument).run(&repository_root()?)?;
+    Ok(())
 }
 
 fn ci() -> Result<String> {

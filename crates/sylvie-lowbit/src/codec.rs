@@ -29,10 +29,16 @@ impl RowCodec {
     ///
     /// # Panics
     /// If the number does not fit into `usize`.
+    #[inline]
     #[must_use]
     pub fn row_payload_bytes(&self, n_cols: usize) -> usize {
-        let bits = self.width.bits();
-        if bits < 8 { n_cols.div_ceil(8 / bits) } else { product(n_cols, bits / 8) }
+        match self.width {
+            Width::One => n_cols.div_ceil(8),
+            Width::Two => n_cols.div_ceil(4),
+            Width::Four => n_cols.div_ceil(2),
+            Width::Eight => n_cols,
+            Width::F16 | Width::Bf16 | Width::F32 => product(n_cols, self.width.bits() / 8),
+        }
     }
 
     /// Bytes of one row's zero point and scale: 0 at floating-point widths.
@@ -104,6 +110,7 @@ impl RowCodec {
     }
 
     /// Where row `row_idx` lies in a message of `n_rows` rows.
+    #[inline]
     pub(crate) fn place(&self, n_rows: usize, n_cols: usize, row_idx: usize) -> RowPlace {
         let metadata_len = self.row_metadata_bytes();
         let payload_len = self.row_payload_bytes(n_cols);
@@ -147,10 +154,12 @@ pub(crate) struct RowPlace {
 }
 
 impl RowPlace {
+    #[inline]
     pub(crate) fn metadata(self) -> core::ops::Range<usize> {
         self.metadata_start..self.metadata_start + self.metadata_len
     }
 
+    #[inline]
     pub(crate) fn payload(self) -> core::ops::Range<usize> {
         self.payload_start..self.payload_start + self.payload_len
     }

@@ -1,6 +1,7 @@
 //! From bytes to rows.
 
 use crate::codec::n_matrix_rows;
+use crate::engine::Engine;
 use crate::levels::Levels;
 use crate::{DecodeError, RowCodec, Width, float_rows};
 
@@ -26,14 +27,58 @@ impl RowCodec {
         n_cols: usize,
         out: &mut [f32],
     ) -> Result<(), DecodeError> {
-        let n_rows = n_matrix_rows(out.len(), n_cols)
-            .unwrap_or_else(|| message.len().checked_div(self.row_metadata_bytes()).unwrap_or(0));
-        self.check_len(message, n_rows, n_cols)?;
+        self.decode_rows_by(Engine::detect(), message, n_cols, out)
+    }
+
+    pub(crate) fn decode_rows_by(
+        &self,
+        engine: Engine,
+        message: &[u8],
+        n_cols: usize,
+        out: &mut [f32],
+    ) -> Result<(), DecodeError> {
+        let n_rows = self.n_rows_of(message, n_cols, out)?;
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (engine, self.width.is_quantized()) {
+            return avx2.decode(*self, message, n_rows, n_cols, out);
+        }
         for row_idx in 0..n_rows {
             let row = &mut out[row_idx * n_cols..(row_idx + 1) * n_cols];
             self.decode_row(message, n_rows, row_idx, row, |slot, value| *slot = value)?;
         }
         Ok(())
+    }
+
+    /// [`Self::decode_rows`] with stores that go past the caches: faster where `out` is larger than
+    /// they are, or is not read soon; slower where it would have stayed in them.
+    ///
+    /// # Cost
+    /// One read of the message, one write of `out` without reading it first; no allocation. The same as
+    /// [`Self::decode_rows`] at floating-point widths and without vector instructions.
+    /// # Errors
+    /// As [`Self::decode_rows`].
+    /// # Panics
+    /// As [`Self::decode_rows`].
+    pub fn decode_rows_streaming(
+        &self,
+        message: &[u8],
+        n_cols: usize,
+        out: &mut [f32],
+    ) -> Result<(), DecodeError> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (Engine::detect(), self.width.is_quantized()) {
+            let n_rows = self.n_rows_of(message, n_cols, out)?;
+            return avx2.decode_streaming(*self, message, n_rows, n_cols, out);
+        }
+        self.decode_rows(message, n_cols, out)
+    }
+
+    /// The number of rows that a message for `out` has.
+    fn n_rows_of(&self, message: &[u8], n_cols: usize, out: &[f32]) -> Result<usize, DecodeError> {
+        let n_rows = n_matrix_rows(out.len(), n_cols)
+            .unwrap_or_else(|| message.len().checked_div(self.row_metadata_bytes()).unwrap_or(0));
+        self.check_len(message, n_rows, n_cols)?;
+        Ok(n_rows)
     }
 
     /// Adds row `i` of the message to row `row_ids[i]` of `out`, for each `i` in turn.
@@ -53,20 +98,41 @@ impl RowCodec {
         row_ids: &[u32],
         out: &mut [f32],
     ) -> Result<(), DecodeError> {
-        let n_out_rows = n_matrix_rows(out.len(), n_cols);
+        self.decode_add_rows_by(Engine::detect(), message, n_cols, row_ids, out)
+    }
+
+    pub(crate) fn decode_add_rows_by(
+        &self,
+        engine: Engine,
+        message: &[u8],
+        n_cols: usize,
+        row_ids: &[u32],
+        out: &mut [f32],
+    ) -> Result<(), DecodeError> {
+        let target = Target { n_rows: n_matrix_rows(out.len(), n_cols), n_cols };
         self.check_len(message, row_ids.len(), n_cols)?;
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (engine, self.width.is_quantized()) {
+            return avx2.decode_add(*self, message, target, row_ids, out);
+        }
         for (row_idx, &id) in row_ids.iter().enumerate() {
-            let id = id as usize;
-            let row = match n_out_rows {
-                None => &mut out[..],
-                Some(n_out_rows) => {
-                    assert!(id < n_out_rows, "row {id} of a matrix of {n_out_rows} rows");
-                    &mut out[id * n_cols..(id + 1) * n_cols]
-                }
-            };
+            let row = target.row(out, id);
             self.decode_row(message, row_ids.len(), row_idx, row, |slot, value| *slot += value)?;
         }
         Ok(())
+    }
+
+    /// Reads and checks the zero point and the scale of a row.
+    ///
+    /// # Errors
+    /// [`DecodeError::InvalidMetadata`], naming row `row_idx`.
+    #[inline]
+    pub(crate) fn read_levels(&self, bytes: &[u8], row_idx: usize) -> Result<Levels, DecodeError> {
+        let (zero, scale) = bytes.split_at(self.metadata.bytes());
+        let levels = Levels { zero: self.metadata.read(zero), scale: self.metadata.read(scale) };
+        let max_code = self.width.max_code().unwrap_or(0);
+        let refused = DecodeError::InvalidMetadata { row: row_idx };
+        if levels.are_valid(max_code) { Ok(levels) } else { Err(refused) }
     }
 
     /// Decodes one row of a message of the right length, handing each value to `put`.
@@ -81,14 +147,10 @@ impl RowCodec {
     ) -> Result<(), DecodeError> {
         let place = self.place(n_rows, row.len(), row_idx);
         let payload = &message[place.payload()];
-        let Some(max_code) = self.width.max_code() else {
+        if !self.width.is_quantized() {
             return float_rows::decode(payload, row_idx, self.width, row, put);
-        };
-        let (zero, scale) = message[place.metadata()].split_at(self.metadata.bytes());
-        let levels = Levels { zero: self.metadata.read(zero), scale: self.metadata.read(scale) };
-        if !levels.are_valid(max_code) {
-            return Err(DecodeError::InvalidMetadata { row: row_idx });
         }
+        let levels = self.read_levels(&message[place.metadata()], row_idx)?;
         match self.width {
             Width::One => dequantize::<1>(payload, levels, row, put),
             Width::Two => dequantize::<2>(payload, levels, row, put),
@@ -96,6 +158,28 @@ impl RowCodec {
             _ => dequantize::<8>(payload, levels, row, put),
         }
         Ok(())
+    }
+}
+
+/// The shape of a matrix whose rows are added to.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// `None` without columns.
+    n_rows: Option<usize>,
+    n_cols: usize,
+}
+
+impl Target {
+    /// Row `id` of the matrix `values`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub(crate) fn row(self, values: &mut [f32], id: u32) -> &mut [f32] {
+        let id = id as usize;
+        let Some(n_rows) = self.n_rows else { return values };
+        assert!(id < n_rows, "row {id} of a matrix of {n_rows} rows");
+        &mut values[id * self.n_cols..(id + 1) * self.n_cols]
     }
 }
 

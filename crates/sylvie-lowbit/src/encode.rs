@@ -3,20 +3,23 @@
 use sylvie_random::Family;
 
 use crate::codec::n_matrix_rows;
+use crate::draws::{BLOCK_VALUES, RowDraws};
+use crate::engine::Engine;
 use crate::levels::Levels;
 use crate::{EncodeError, RowCodec, Width, float_rows};
 
 impl RowCodec {
     /// Encodes rows `row_ids` of `x`: row `i` of the message is row `row_ids[i]` of `x`.
     ///
-    /// At quantised widths value `j` of row `i` is rounded with word `j % 4` of
-    /// `draws.block(row_keys[i], j / 4)`; at floating-point widths nothing is drawn.
+    /// At quantised widths value `j` of row `i` is rounded with byte `j % 16` of
+    /// `draws.short_block(row_keys[i], j / 16)`, and 16 bits of another block where that byte does not
+    /// decide; at floating-point widths nothing is drawn.
     ///
     /// # Shapes
     /// `x`: row-major, `n_cols` wide. `row_keys`: as many as `row_ids`. `out`:
     /// `message_bytes(row_ids.len(), n_cols)` bytes, all of which are written.
     /// # Cost
-    /// Two reads of each row, the second from cache, and a random block for every four values; no
+    /// Two reads of each row, the second from cache, and a random block for every 16 values; no
     /// allocation.
     /// # Errors
     /// The first row that cannot be encoded. [`EncodeError::NotFinite`]: it holds a NaN or an
@@ -38,20 +41,24 @@ impl RowCodec {
         draws: Family,
         out: &mut [u8],
     ) -> Result<(), EncodeError> {
+        self.encode_rows_by(Engine::detect(), x, n_cols, row_ids, row_keys, draws, out)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "those of `encode_rows`, and who does it")]
+    pub(crate) fn encode_rows_by(
+        &self,
+        engine: Engine,
+        x: &[f32],
+        n_cols: usize,
+        row_ids: &[u32],
+        row_keys: &[u32],
+        draws: Family,
+        out: &mut [u8],
+    ) -> Result<(), EncodeError> {
         let (n_ids, n_keys) = (row_ids.len(), row_keys.len());
         assert!(n_ids == n_keys, "{n_ids} row ids with {n_keys} row keys");
-        let n_rows = n_matrix_rows(x.len(), n_cols);
-        let gather = |row_idx: usize| {
-            let id = row_ids[row_idx] as usize;
-            match n_rows {
-                None => x,
-                Some(n_rows) => {
-                    assert!(id < n_rows, "row {id} of a matrix of {n_rows} rows");
-                    &x[id * n_cols..(id + 1) * n_cols]
-                }
-            }
-        };
-        self.encode(gather, n_cols, row_keys, draws, out)
+        let rows = Gathered { x, n_rows: n_matrix_rows(x.len(), n_cols), n_cols, row_ids };
+        self.encode(engine, &rows, n_cols, row_keys, draws, out)
     }
 
     /// Encodes all rows of `x` in order; otherwise as [`Self::encode_rows`].
@@ -71,54 +78,121 @@ impl RowCodec {
         draws: Family,
         out: &mut [u8],
     ) -> Result<(), EncodeError> {
-        let n_keys = row_keys.len();
-        if let Some(n_rows) = n_matrix_rows(x.len(), n_cols) {
-            assert!(n_rows == n_keys, "matrix of {n_rows} rows with {n_keys} row keys");
-        }
-        let in_order = |row_idx: usize| &x[row_idx * n_cols..(row_idx + 1) * n_cols];
-        self.encode(in_order, n_cols, row_keys, draws, out)
+        self.encode_all_by(Engine::detect(), x, n_cols, row_keys, draws, out)
     }
 
-    /// Encodes `row(0)`, `row(1)`, ... with their keys.
-    fn encode<'x>(
+    pub(crate) fn encode_all_by(
         &self,
-        row: impl Fn(usize) -> &'x [f32],
+        engine: Engine,
+        x: &[f32],
         n_cols: usize,
         row_keys: &[u32],
         draws: Family,
         out: &mut [u8],
     ) -> Result<(), EncodeError> {
+        let n_keys = row_keys.len();
+        if let Some(n_rows) = n_matrix_rows(x.len(), n_cols) {
+            assert!(n_rows == n_keys, "matrix of {n_rows} rows with {n_keys} row keys");
+        }
+        self.encode(engine, &InOrder { x, n_cols }, n_cols, row_keys, draws, out)
+    }
+
+    /// Encodes rows 0, 1, ... with their keys.
+    fn encode<'x>(
+        &self,
+        engine: Engine,
+        rows: &impl Rows<'x>,
+        n_cols: usize,
+        row_keys: &[u32],
+        family: Family,
+        out: &mut [u8],
+    ) -> Result<(), EncodeError> {
         self.assert_message_len(out.len(), row_keys.len(), n_cols);
         assert!(u32::try_from(n_cols / 4).is_ok(), "row of {n_cols} columns, more than 2^34");
+        #[cfg(target_arch = "x86_64")]
+        if let (Engine::Avx2(avx2), true) = (engine, self.width.is_quantized()) {
+            return avx2.encode(*self, rows, n_cols, row_keys, family, out);
+        }
         for (row_idx, &key) in row_keys.iter().enumerate() {
             let place = self.place(row_keys.len(), n_cols, row_idx);
-            let values = row(row_idx);
+            let values = rows.row(row_idx);
             let payload = &mut out[place.payload()];
             let Some(max_code) = self.width.max_code() else {
                 float_rows::encode(values, row_idx, self.width, payload)?;
                 continue;
             };
             let levels = Levels::enclose(values, row_idx, max_code, self.metadata)?;
+            let draws = RowDraws { family, key };
             match self.width {
-                Width::One => quantize::<1>(values, levels, draws, key, payload),
-                Width::Two => quantize::<2>(values, levels, draws, key, payload),
-                Width::Four => quantize::<4>(values, levels, draws, key, payload),
-                _ => quantize::<8>(values, levels, draws, key, payload),
+                Width::One => quantize::<1>(values, levels, draws, payload),
+                Width::Two => quantize::<2>(values, levels, draws, payload),
+                Width::Four => quantize::<4>(values, levels, draws, payload),
+                _ => quantize::<8>(values, levels, draws, payload),
             }
-            let (zero, scale) = out[place.metadata()].split_at_mut(self.metadata.bytes());
-            self.metadata.write(levels.zero, zero);
-            self.metadata.write(levels.scale, scale);
+            self.metadata.write_pair(levels, &mut out[place.metadata()]);
         }
         Ok(())
     }
 }
 
+/// The rows to encode.
+pub(crate) trait Rows<'x> {
+    /// Row `row_idx` of the message.
+    fn row(&self, row_idx: usize) -> &'x [f32];
+
+    /// A row that will be wanted soon after this one, where the processor cannot foresee its address.
+    fn upcoming(&self, row_idx: usize) -> Option<&'x [f32]>;
+}
+
+/// All rows of a matrix.
+struct InOrder<'x> {
+    x: &'x [f32],
+    n_cols: usize,
+}
+
+impl<'x> Rows<'x> for InOrder<'x> {
+    #[inline]
+    fn row(&self, row_idx: usize) -> &'x [f32] {
+        &self.x[row_idx * self.n_cols..(row_idx + 1) * self.n_cols]
+    }
+
+    #[inline]
+    fn upcoming(&self, _row_idx: usize) -> Option<&'x [f32]> {
+        None
+    }
+}
+
+/// Chosen rows of a matrix.
+struct Gathered<'x> {
+    x: &'x [f32],
+    /// `None` without columns.
+    n_rows: Option<usize>,
+    n_cols: usize,
+    row_ids: &'x [u32],
+}
+
+impl<'x> Rows<'x> for Gathered<'x> {
+    #[inline]
+    fn row(&self, row_idx: usize) -> &'x [f32] {
+        let id = self.row_ids[row_idx] as usize;
+        let Some(n_rows) = self.n_rows else { return self.x };
+        assert!(id < n_rows, "row {id} of a matrix of {n_rows} rows");
+        &self.x[id * self.n_cols..(id + 1) * self.n_cols]
+    }
+
+    #[inline]
+    fn upcoming(&self, row_idx: usize) -> Option<&'x [f32]> {
+        const ROWS_AHEAD: usize = 8;
+        let id = *self.row_ids.get(row_idx + ROWS_AHEAD)? as usize;
+        self.x.get(id * self.n_cols..)?.get(..self.n_cols)
+    }
+}
+
 /// Writes the codes of one row at `BITS` bits each. Where all levels are one, the codes are 0.
-fn quantize<const BITS: usize>(
+pub(crate) fn quantize<const BITS: usize>(
     row: &[f32],
     levels: Levels,
-    draws: Family,
-    key: u32,
+    draws: RowDraws,
     payload: &mut [u8],
 ) {
     if levels.scale == 0.0 {
@@ -127,15 +201,17 @@ fn quantize<const BITS: usize>(
     }
     let max_code = (1 << BITS) - 1;
     let reciprocal = 1.0 / f64::from(levels.scale);
-    // Eight values take `BITS` bytes and two random blocks.
+    // Eight values take `BITS` bytes and half a random block.
+    let mut random = [0; BLOCK_VALUES];
     for (chunk_idx, (values, bytes)) in row.chunks(8).zip(payload.chunks_mut(BITS)).enumerate() {
+        if chunk_idx % 2 == 0 {
+            random = draws.bytes(chunk_idx / 2);
+        }
         let mut packed = 0_u64;
-        for (half_idx, values) in values.chunks(4).enumerate() {
-            let words = draws.block(key, (2 * chunk_idx + half_idx) as u32);
-            for (idx, (&value, word)) in values.iter().zip(words).enumerate() {
-                let code = levels.round(value, reciprocal, max_code, word);
-                packed |= u64::from(code) << ((4 * half_idx + idx) * BITS);
-            }
+        for (idx, (&value, &byte)) in values.iter().zip(&random[chunk_idx % 2 * 8..]).enumerate() {
+            let tie = || draws.tie(8 * chunk_idx + idx);
+            let code = levels.round(value, reciprocal, max_code, byte, tie);
+            packed |= u64::from(code) << (idx * BITS);
         }
         for (idx, byte) in bytes.iter_mut().enumerate() {
             *byte = (packed >> (8 * idx)) as u8;

@@ -6,6 +6,7 @@ use core::str::FromStr;
 use half::{bf16, f16};
 
 use crate::ParseError;
+use crate::levels::Levels;
 
 /// Floating-point type of the zero point and the scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,8 +46,19 @@ impl MetadataType {
     /// The largest value of this type that is at most `x`: negative infinity when there is no finite one.
     ///
     /// Zero comes back as +0, so that a row's bytes do not depend on the signs of its zeros.
+    #[inline]
     pub(crate) fn largest_at_most(self, x: f32) -> f32 {
         debug_assert!(x.is_finite());
+        match self {
+            Self::F32 => return x + 0.0,
+            Self::Bf16 => {
+                // Cut off below 16 bits, which goes towards 0, and so one further where `x` is negative.
+                let bits = x.to_bits();
+                let below = u32::from(x < 0.0 && bits & 0xffff != 0) << 16;
+                return f32::from_bits((bits & 0xffff_0000) + below) + 0.0;
+            }
+            Self::F16 => {}
+        }
         // Rounding to nearest is the wanted value or the one above it.
         let nearest = self.round_to_nearest(x);
         let wanted = if self.value(nearest) > x { self.next_down(nearest) } else { nearest };
@@ -57,9 +69,23 @@ impl MetadataType {
     /// The smallest value of this type that is at least 0 and that `accepts`; infinity when no finite
     /// one is accepted.
     ///
-    /// `accepts` must be monotone: what it says of a value it says of every larger one.
-    pub(crate) fn smallest_accepted(self, accepts: impl Fn(f32) -> bool) -> f32 {
+    /// `accepts` must be monotone: what it says of a value it says of every larger one. A `guess` near
+    /// the result, at least 0, spares the search.
+    #[inline]
+    pub(crate) fn smallest_accepted(self, guess: f32, accepts: impl Fn(f32) -> bool) -> f32 {
         // The patterns of values from +0 to infinity ascend with the values.
+        let near = self.round_to_nearest(guess).clamp(1, self.infinity() - 1);
+        for pattern in [near, near + 1] {
+            if accepts(self.value(pattern)) && !accepts(self.value(pattern - 1)) {
+                return self.value(pattern);
+            }
+        }
+        self.search_smallest_accepted(accepts)
+    }
+
+    /// [`Self::smallest_accepted`] by bisection.
+    #[cold]
+    fn search_smallest_accepted(self, accepts: impl Fn(f32) -> bool) -> f32 {
         let (mut low, mut high) = (0, self.infinity());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -72,21 +98,42 @@ impl MetadataType {
         self.value(high)
     }
 
+    /// Writes the zero point and the scale of a row, which this type holds exactly.
+    #[inline]
+    pub(crate) fn write_pair(self, levels: Levels, bytes: &mut [u8]) {
+        let (zero, scale) = bytes.split_at_mut(self.bytes());
+        self.write(levels.zero, zero);
+        self.write(levels.scale, scale);
+    }
+
     /// Writes a value that this type holds exactly, little-endian.
-    pub(crate) fn write(self, value: f32, bytes: &mut [u8]) {
-        let pattern = self.round_to_nearest(value);
+    #[inline]
+    fn write(self, value: f32, bytes: &mut [u8]) {
+        let pattern = match self {
+            Self::Bf16 => value.to_bits() >> 16,
+            Self::F32 | Self::F16 => self.round_to_nearest(value),
+        };
         debug_assert_eq!(self.value(pattern).to_bits(), value.to_bits());
-        bytes.copy_from_slice(&pattern.to_le_bytes()[..self.bytes()]);
+        // Arms of a fixed length, which cost a store each and no call.
+        match bytes {
+            [a, b] => [*a, *b] = (pattern as u16).to_le_bytes(),
+            [a, b, c, d] => [*a, *b, *c, *d] = pattern.to_le_bytes(),
+            _ => panic!("{} bytes for a number of {}", bytes.len(), self.bytes()),
+        }
     }
 
     /// Reads what [`Self::write`] wrote.
+    #[inline]
     pub(crate) fn read(self, bytes: &[u8]) -> f32 {
-        let mut pattern = [0; 4];
-        pattern[..self.bytes()].copy_from_slice(bytes);
-        self.value(u32::from_le_bytes(pattern))
+        match *bytes {
+            [a, b] => self.value(u32::from(u16::from_le_bytes([a, b]))),
+            [a, b, c, d] => self.value(u32::from_le_bytes([a, b, c, d])),
+            _ => panic!("{} bytes for a number of {}", bytes.len(), self.bytes()),
+        }
     }
 
     /// The value of a bit pattern.
+    #[inline]
     fn value(self, pattern: u32) -> f32 {
         match self {
             Self::F32 => f32::from_bits(pattern),
@@ -96,11 +143,12 @@ impl MetadataType {
     }
 
     /// The bit pattern nearest to `x`, ties to even.
+    #[inline(always)]
     fn round_to_nearest(self, x: f32) -> u32 {
         match self {
             Self::F32 => x.to_bits(),
             Self::Bf16 => u32::from(bf16::from_f32(x).to_bits()),
-            Self::F16 => u32::from(f16::from_f32(x).to_bits()),
+            Self::F16 => f16_nearest(x),
         }
     }
 
@@ -124,6 +172,12 @@ impl MetadataType {
             pattern + 1
         }
     }
+}
+
+/// Apart, so that the other types need not carry its length with them.
+#[inline(never)]
+fn f16_nearest(x: f32) -> u32 {
+    u32::from(f16::from_f32(x).to_bits())
 }
 
 impl fmt::Display for MetadataType {
@@ -198,9 +252,13 @@ mod tests {
         for metadata in HALVES {
             for pattern in 0..=metadata.infinity() {
                 let threshold = metadata.value(pattern);
-                assert_eq!(metadata.smallest_accepted(|value| value >= threshold), threshold);
+                let value = if threshold.is_finite() { threshold } else { 1e30 };
+                for guess in [0.0, value, value * 1.003, value * 0.5, 1.0, 65504.0] {
+                    let found = metadata.smallest_accepted(guess, |value| value >= threshold);
+                    assert_eq!(found, threshold, "{metadata} guessed {guess:e}");
+                }
             }
-            assert_eq!(metadata.smallest_accepted(|_| false), f32::INFINITY);
+            assert_eq!(metadata.smallest_accepted(1.0, |_| false), f32::INFINITY);
         }
     }
 
@@ -226,9 +284,12 @@ mod tests {
         }
 
         #[test]
-        fn smallest_accepted_finds_thresholds_of_f32(bits in 0_u32..=0x7f80_0000) {
+        fn smallest_accepted_finds_thresholds_of_f32(
+            bits in 0_u32..=0x7f80_0000,
+            guess in 0.0_f32..1e38,
+        ) {
             let threshold = f32::from_bits(bits);
-            let found = MetadataType::F32.smallest_accepted(|value| value >= threshold);
+            let found = MetadataType::F32.smallest_accepted(guess, |value| value >= threshold);
             prop_assert_eq!(found, threshold);
         }
     }

@@ -1,6 +1,6 @@
 //! Where a draw is used, and how that becomes a counter.
 
-use crate::philox::{philox4x32, philox4x32_lanes};
+use crate::philox::{philox4x32, philox4x32_7, philox4x32_lanes};
 
 /// Direction of a layer's computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,6 +117,14 @@ impl Family {
     #[must_use]
     pub const fn block(&self, node: u32, column_block: u32) -> [u32; 4] {
         philox4x32([column_block, node, self.epoch, self.tag], self.key)
+    }
+
+    /// The four random words of `(node, column_block)` by the generator with 7 rounds; they have
+    /// nothing to do with those of [`Self::block`].
+    #[inline]
+    #[must_use]
+    pub const fn short_block(&self, node: u32, column_block: u32) -> [u32; 4] {
+        philox4x32_7([column_block, node, self.epoch, self.tag], self.key)
     }
 
     /// The blocks of `N` column blocks side by side: word `w` of `column_blocks[lane]`'s block is

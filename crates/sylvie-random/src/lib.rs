@@ -23,7 +23,7 @@ mod philox;
 
 pub use coordinates::{Coordinates, Family, Pass, Stream};
 pub use draws::{Sequence, unit_f32, unit_f64};
-pub use philox::{philox4x32, philox4x32_lanes};
+pub use philox::{philox4x32, philox4x32_7, philox4x32_lanes};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

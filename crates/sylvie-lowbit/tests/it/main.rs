@@ -1,7 +1,12 @@
 //! The codec held to its description: bytes, statistics, edges and hostile input.
 
+mod bodies;
 mod errors;
+mod hostile;
+mod identity;
+mod independence;
 mod messages;
+mod power;
 mod rows;
 mod statistics;
 mod widths;

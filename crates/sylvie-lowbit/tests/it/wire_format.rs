@@ -39,17 +39,29 @@ fn two_rows_at_two_bits() {
 /// Ten values at one bit: the draws decide.
 #[test]
 fn one_row_at_one_bit() {
-    let words = [0, 1, 2].map(|block| example_draws().block(42, block));
-    let words: Vec<String> =
-        words.as_flattened().iter().map(|word| format!("{word:08x}")).collect();
-    assert_eq!(words[..10].join(" "), ONE_BIT_WORDS);
+    assert_eq!(block_bytes(0), RANDOM_BYTES);
     let x = [0.0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.625, 0.75, 0.875, 1.0];
     assert_eq!(encode(RowCodec::new(Width::One), &x, 10, &[42]), ONE_BIT_MESSAGE);
 }
 
-const ONE_BIT_WORDS: &str = "9969c636 fe8ece2b 246ab414 174c16a2 1503519e 6d462d19 0231ad60 b07881ef \
-                             2461317c 06a5ee53";
-const ONE_BIT_MESSAGE: &str = "00 00 80 3f fc 03";
+const RANDOM_BYTES: &str = "68 39 85 09 90 68 f2 ed 1d 22 59 56 85 39 24 d0";
+const ONE_BIT_MESSAGE: &str = "00 00 80 3f d0 02";
+
+/// Eight bits that do not decide, and sixteen that do.
+#[test]
+fn one_row_with_ties() {
+    assert_eq!(block_bytes(1 << 31), TIE_BYTES);
+    let x = [0.0, 0.775, 0.479, 1.0];
+    assert_eq!(encode(RowCodec::new(Width::One), &x, 4, &[42]), TIE_MESSAGE);
+}
+
+fn block_bytes(column_block: u32) -> String {
+    let words = example_draws().short_block(42, column_block);
+    hex(words.map(u32::to_le_bytes).as_flattened())
+}
+
+const TIE_BYTES: &str = "5c 26 65 5b b4 c0 4b 52 cf 0e 8a 1f be a9 bd 3e";
+const TIE_MESSAGE: &str = "00 00 80 3f 0c";
 
 /// A row that the metadata does not hold.
 #[test]
@@ -78,7 +90,9 @@ fn the_page_shows_these_bytes() {
         "00 00 80 3f 80 bf 00 3f 34 23",
         "00 00 00 3c 00 bc 00 38 34 23",
         "00 00 00 00 00 00 80 3f 00 00 80 bf 00 00 00 3f 34 23",
-        ONE_BIT_WORDS,
+        RANDOM_BYTES,
+        TIE_BYTES,
+        TIE_MESSAGE,
         ONE_BIT_MESSAGE,
         EIGHT_BIT_MESSAGE,
         "00 3c 66 ae",

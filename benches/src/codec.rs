@@ -1,0 +1,153 @@
+//! The codec against a copy of the same array, and against a gather-sum over the same rows.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+
+use sylvie_lowbit::{Plain, RowCodec, Width};
+use sylvie_random::{Coordinates, Family, Sequence, Stream};
+
+use crate::rounds::{Subject, medians_s};
+
+/// What is measured.
+pub(crate) struct Plan {
+    pub(crate) n_cols: Vec<usize>,
+    /// Size of the array of rows: several times the last cache.
+    pub(crate) n_bytes: usize,
+    n_rounds: usize,
+}
+
+impl Plan {
+    pub(crate) fn full() -> Self {
+        let n_cols = vec![32, 64, 100, 128, 256, 512, 602, 1024];
+        Self { n_cols, n_bytes: 256 << 20, n_rounds: 9 }
+    }
+
+    pub(crate) fn quick() -> Self {
+        Self { n_cols: vec![128, 256], n_bytes: 96 << 20, n_rounds: 5 }
+    }
+}
+
+const WIDTHS: [Width; 4] = [Width::One, Width::Two, Width::Four, Width::Eight];
+
+/// Measures and prints.
+pub(crate) fn measure(plan: &Plan) {
+    println!("one thread, {} MiB of f32, bf16 metadata;", plan.n_bytes >> 20);
+    println!("GB/s of f32 and, in brackets, the ratio to the yardstick of the column:");
+    println!("copy, or for the gathered encoding a sum over the same rows");
+    for &n_cols in &plan.n_cols {
+        let rows = Rows::new(plan.n_bytes / 4 / n_cols, n_cols);
+        rows.measure(plan.n_rounds);
+    }
+}
+
+/// A matrix, a shuffled order of its rows, and places for results.
+struct Rows {
+    n_rows: usize,
+    n_cols: usize,
+    x: Vec<f32>,
+    out: RefCell<Vec<f32>>,
+    ids: Vec<u32>,
+    draws: Family,
+}
+
+impl Rows {
+    fn new(n_rows: usize, n_cols: usize) -> Self {
+        let draws = Coordinates::new(1, Stream::Rounding).family();
+        let mut sequence = Sequence::new(Coordinates::new(1, Stream::Generator).family(), 0);
+        let mut ids: Vec<u32> = (0..n_rows as u32).collect();
+        sequence.shuffle(&mut ids);
+        // A few megabytes of random values, over and over.
+        let values: Vec<f32> =
+            (0..1 << 20).map(|_| (sequence.next_u32() as f32) / 2e9 - 1.0).collect();
+        let x = values.iter().copied().cycle().take(n_rows * n_cols).collect();
+        let out = RefCell::new(vec![0.5; n_rows * n_cols]);
+        Self { n_rows, n_cols, x, out, ids, draws }
+    }
+
+    fn measure(&self, n_rounds: usize) {
+        let messages: Vec<_> = WIDTHS.map(|width| RefCell::new(self.encoded(width))).into();
+        let plain = Plain(RowCodec::new(Width::One));
+        let mut plain_message = self.encoded(Width::One);
+        let mut subjects = vec![
+            Subject::new("copy", || {
+                self.out.borrow_mut().copy_from_slice(&self.x);
+            }),
+            Subject::new("gather-sum", || {
+                black_box(self.gathered_sum());
+            }),
+        ];
+        for (width, message) in WIDTHS.into_iter().zip(&messages) {
+            self.add_subjects(RowCodec::new(width), message, &mut subjects);
+        }
+        subjects.push(Subject::new("1 bit, plain version: encode", || {
+            let out = &mut plain_message;
+            plain
+                .encode_all(&self.x, self.n_cols, &self.ids, self.draws, out)
+                .expect("finite rows");
+        }));
+        let times_s = medians_s(&mut subjects, n_rounds);
+        let n_bytes = (self.n_rows * self.n_cols * 4) as f64;
+        println!("\n{} columns", self.n_cols);
+        for (subject, time_s) in subjects.iter().zip(&times_s) {
+            let yardstick = times_s[usize::from(subject.name.contains("gather-"))];
+            let (speed, ratio) = (n_bytes / time_s / 1e9, yardstick / time_s);
+            println!("  {:<30} {speed:6.2} GB/s  ({ratio:.2})", subject.name);
+        }
+    }
+
+    fn encoded(&self, width: Width) -> Vec<u8> {
+        let codec = RowCodec::new(width);
+        let mut message = vec![0; codec.message_bytes(self.n_rows, self.n_cols)];
+        codec
+            .encode_all(&self.x, self.n_cols, &self.ids, self.draws, &mut message)
+            .expect("finite rows");
+        message
+    }
+
+    fn add_subjects<'a>(
+        &'a self,
+        codec: RowCodec,
+        message: &'a RefCell<Vec<u8>>,
+        subjects: &mut Vec<Subject<'a>>,
+    ) {
+        let (x, n_cols, ids, draws) = (&self.x, self.n_cols, &self.ids, self.draws);
+        let name = |what: &str| format!("{} bit: {what}", codec.width);
+        subjects.extend([
+            Subject::new(name("encode"), move || {
+                let out = &mut message.borrow_mut();
+                codec.encode_all(x, n_cols, ids, draws, out).expect("finite rows");
+            }),
+            Subject::new(name("gather-encode"), move || {
+                let out = &mut message.borrow_mut();
+                codec.encode_rows(x, n_cols, ids, ids, draws, out).expect("finite rows");
+            }),
+            Subject::new(name("decode"), move || {
+                let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
+                codec.decode_rows(&message, n_cols, out).expect("just encoded");
+            }),
+            Subject::new(name("decode, streaming"), move || {
+                let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
+                codec.decode_rows_streaming(&message, n_cols, out).expect("just encoded");
+            }),
+            Subject::new(name("decode and add"), {
+                let in_order: Vec<u32> = (0..self.n_rows as u32).collect();
+                move || {
+                    let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
+                    codec.decode_add_rows(&message, n_cols, &in_order, out).expect("just encoded");
+                }
+            }),
+        ]);
+    }
+
+    /// The sum of the rows in shuffled order.
+    fn gathered_sum(&self) -> Vec<f32> {
+        let mut sums = vec![0.0; self.n_cols];
+        for &id in &self.ids {
+            let row = &self.x[id as usize * self.n_cols..][..self.n_cols];
+            for (sum, value) in sums.iter_mut().zip(row) {
+                *sum += value;
+            }
+        }
+        sums
+    }
+}

@@ -1,0 +1,60 @@
+//! Measurements: `cargo xtask bench codec`.
+//!
+//! Every figure is the median of runs that alternate with a yardstick in the same process, so that a
+//! busy machine slows both; the ratio says more than the speed.
+#![expect(clippy::print_stdout, reason = "the figures are what this program prints")]
+
+use clap::{Args, Parser, Subcommand};
+
+mod codec;
+mod metadata;
+mod rounds;
+
+/// Measurements of the workspace's crates.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The low-bit codec, one thread, out of cache, against a copy and a gather-sum.
+    Codec(CodecArguments),
+    /// The error that each type of metadata adds, kind of row by kind of row.
+    Metadata,
+}
+
+#[derive(Debug, Args)]
+struct CodecArguments {
+    /// Fewer rounds, less memory and the two usual widths of a row only.
+    #[arg(long)]
+    quick: bool,
+    /// Columns of the rows measured.
+    #[arg(long, value_delimiter = ',')]
+    cols: Vec<usize>,
+    /// Size of the array in MiB; one that fits a cache shows the arithmetic alone.
+    #[arg(long)]
+    mib: Option<usize>,
+}
+
+fn main() {
+    match Arguments::parse().what {
+        What::Codec(arguments) => codec::measure(&arguments.plan()),
+        What::Metadata => metadata::measure(),
+    }
+}
+
+impl CodecArguments {
+    fn plan(self) -> codec::Plan {
+        let mut plan = if self.quick { codec::Plan::quick() } else { codec::Plan::full() };
+        if !self.cols.is_empty() {
+            plan.n_cols = self.cols;
+        }
+        if let Some(mib) = self.mib {
+            plan.n_bytes = mib << 20;
+        }
+        plan
+    }
+}

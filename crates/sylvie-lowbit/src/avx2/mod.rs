@@ -1,0 +1,47 @@
+//! The codec in AVX2 and FMA instructions, byte for byte what the plain version writes.
+//!
+//! The only module with `unsafe`: loads, stores, and calls of functions compiled for instructions whose
+//! presence an [`Avx2`] proves. Encoding decides nearly every value by approximate arithmetic with a
+//! margin that covers its error, and leaves the others, about one in 200, to the plain rule; so no
+//! rounding of its own can reach the bytes.
+#![allow(unsafe_code)]
+
+mod decode;
+mod draws;
+mod encode;
+mod pack;
+mod range;
+
+use sylvie_random::Family;
+
+use crate::encode::Rows;
+use crate::{EncodeError, RowCodec};
+
+/// Proof that this processor has the instructions. Only [`Avx2::detect`] makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// The proof, where there is one.
+    pub(crate) fn detect() -> Option<Self> {
+        #[cfg(feature = "std")]
+        let found = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma");
+        #[cfg(not(feature = "std"))]
+        let found = cfg!(all(target_feature = "avx2", target_feature = "fma"));
+        found.then_some(Self(()))
+    }
+
+    /// Encodes rows at a quantised width; lengths have been checked.
+    pub(crate) fn encode<'x>(
+        self,
+        codec: RowCodec,
+        rows: &impl Rows<'x>,
+        n_cols: usize,
+        row_keys: &[u32],
+        family: Family,
+        out: &mut [u8],
+    ) -> Result<(), EncodeError> {
+        // SAFETY: `self` exists only where the processor has AVX2 and FMA.
+        unsafe { encode::encode(codec, rows, n_cols, row_keys, family, out) }
+    }
+}
