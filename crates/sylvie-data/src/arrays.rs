@@ -1,8 +1,8 @@
 //! The `arrays` format: a folder of npy files.
 //!
 //! `indptr` and `indices` are the adjacency in compressed rows: column `j` in row `i` is an edge from
-//! `i` to `j`. `feat` is `n x f`. `label` has an integer a node (-1: none) or, in two dimensions, a row
-//! of zeros and ones. `train`, `val` and `test` are bool masks, or lists of node numbers.
+//! `i` to `j`. `feat` is `n x f`. `label` has an integer a node (-1: none), or a row of zeros and ones.
+//! `train`, `val` and `test` are bool masks, or lists of node numbers.
 
 use std::path::Path;
 
@@ -40,12 +40,12 @@ pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
 
 fn read_labels(folder: &Path, n_nodes: usize) -> Result<Labels, DataError> {
     let npy = open_npy(folder, "label")?;
-    if npy.n_dims() == 2 {
+    if npy.has_flag_rows() {
         let rows = npy.flags()?;
         rows.expect_rows(n_nodes, "as many as `indptr` has")?;
         return labels::multi(rows);
     }
-    let classes = npy.dims(1)?.integers()?;
+    let classes = npy.one_a_row()?.integers()?;
     classes.expect_rows(n_nodes, "as many as `indptr` has")?;
     labels::single(&classes)
 }

@@ -1,7 +1,6 @@
 //! class_map.json, read entry by entry: the file is the largest text of a data set.
 
 use std::fmt;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use sylvie_graph::Labels;
 
 use crate::error::{DataError, Place};
+use crate::file;
 use crate::labels;
 use crate::npy::Array;
 
@@ -17,7 +17,7 @@ use crate::npy::Array;
 /// # Errors
 /// No JSON of that form; a node given twice, not at all, or not below `n_nodes`.
 pub(crate) fn read_labels(path: &Path, n_nodes: usize) -> Result<Labels, DataError> {
-    let file = File::open(path).map_err(DataError::open(path))?;
+    let file = file::open(path)?;
     let mut entries = Entries::default();
     let mut reader = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, file));
     EntriesSeed(&mut entries)

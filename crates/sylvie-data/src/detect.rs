@@ -1,10 +1,11 @@
 //! Telling the format of a path by what lies there.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use crate::error::DataError;
+use crate::file;
 use crate::npz::Archive;
 use crate::options::Format;
 use crate::{gnn_benchmark, graphsaint, heterophilous, synthetic};
@@ -47,7 +48,7 @@ fn detect_file(path: &Path) -> Result<Option<Format>, DataError> {
 
 fn begins_like_zip(path: &Path) -> Result<bool, DataError> {
     let mut first = Vec::new();
-    let file = File::open(path).map_err(DataError::open(path))?;
+    let file = file::open(path)?;
     file.take(2).read_to_end(&mut first).map_err(DataError::open(path))?;
     Ok(first == b"PK")
 }

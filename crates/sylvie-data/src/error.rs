@@ -32,12 +32,31 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
+        f.write_str(&shown(&self.path))?;
         match &self.key {
             None => Ok(()),
-            Some(key) => write!(f, ", key `{key}`"),
+            Some(key) => write!(f, ", key `{}`", escaped(key)),
         }
     }
+}
+
+/// A path for messages: control characters are escaped, so that it stays on its line.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    escaped(&path.to_string_lossy())
+}
+
+/// `text` with its control characters escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }
 
 /// Why a data set was not read.
@@ -48,10 +67,20 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum DataError {
     /// Nothing lies at the path.
-    #[error("{}: no such file or folder", path.display())]
+    #[error("{}: no such file or folder", shown(path))]
     NotFound {
         /// The path.
         path: PathBuf,
+    },
+    /// A folder where a file is expected, or the like.
+    #[error("{}: {found} where {expected} is expected", shown(path))]
+    WrongKind {
+        /// The path.
+        path: PathBuf,
+        /// What lies there.
+        found: &'static str,
+        /// What should.
+        expected: &'static str,
     },
     /// The system could not read.
     #[error("{place}: {problem}")]
@@ -67,7 +96,7 @@ pub enum DataError {
          folder with adj_full.npz (graphsaint), an npz with node_features and edges \
          (heterophilous), an npz with adj_data or adj_matrix.data (gnn-benchmark); name one with \
          --format {}",
-        path.display(),
+        shown(path),
         crate::Format::CHOICES
     )]
     UnknownFormat {
@@ -95,7 +124,7 @@ pub enum DataError {
         expected: String,
     },
     /// An npz that is no readable zip archive.
-    #[error("{}: not a readable npz archive: {problem}", path.display())]
+    #[error("{}: not a readable npz archive: {problem}", shown(path))]
     Archive {
         /// The file.
         path: PathBuf,
@@ -103,7 +132,7 @@ pub enum DataError {
         problem: ZipError,
     },
     /// A key that an npz must have.
-    #[error("{}: no key {wanted}; the keys are: {found}", path.display())]
+    #[error("{}: no key {wanted}; the keys are: {found}", shown(path))]
     MissingKey {
         /// The file.
         path: PathBuf,
@@ -186,7 +215,7 @@ pub enum DataError {
         expected: String,
     },
     /// A JSON file of another form; the message has line and column.
-    #[error("{}: {problem}", path.display())]
+    #[error("{}: {problem}", shown(path))]
     Json {
         /// The file.
         path: PathBuf,
@@ -199,6 +228,27 @@ pub enum DataError {
         /// Where.
         place: Place,
     },
+    /// A node that a set holds twice.
+    #[error("{place}: node {node} at position {position} is in the set already")]
+    DuplicateNode {
+        /// Where.
+        place: Place,
+        /// Position in the stored order.
+        position: usize,
+        /// The node.
+        node: u32,
+    },
+    /// A set of node numbers that are all 0 or 1.
+    #[error(
+        "{place}: {n_values} integers that are all 0 or 1 look like a mask, and integers are node \
+         numbers here; save a mask as bool"
+    )]
+    LooksLikeMask {
+        /// Where.
+        place: Place,
+        /// How many there are.
+        n_values: usize,
+    },
     /// A node without an entry.
     #[error("{place}: no entry for node {node}")]
     MissingEntry {
@@ -208,7 +258,10 @@ pub enum DataError {
         node: usize,
     },
     /// A mask set that is not there.
-    #[error("{place}: no split {index}, there are {n_splits}, counted from 0; see --split-index")]
+    #[error(
+        "{place}: no split {index}: splits are counted from 0 and there {} {n_splits}; see --split-index",
+        if *n_splits == 1 { "is" } else { "are" }
+    )]
     NoSuchSplit {
         /// Where.
         place: Place,

@@ -81,10 +81,10 @@ fn read_labels(archive: &mut Archive) -> Result<Labels, DataError> {
         return labels::multi_from_sparse(&archive.place(&format!("{prefix}data")), &matrix);
     }
     let npy = archive.npy(key)?;
-    if npy.n_dims() == 2 {
+    if npy.has_flag_rows() {
         labels::multi(npy.flags()?)
     } else {
-        labels::single(&npy.dims(1)?.integers()?)
+        labels::single(&npy.one_a_row()?.integers()?)
     }
 }
 

@@ -4,7 +4,6 @@
 //! the nodes of `tr`, `va` and `te`. `class_map.json` gives each node a class, under any integers, or a
 //! list of zeros and ones. Features are as stored; this format's users standardise them.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use sylvie_graph::{DenseMatrix, Features, Split};
 
 use crate::class_map::read_labels;
 use crate::error::{DataError, Place};
+use crate::file;
 use crate::npy::open_npy;
 use crate::npz::Archive;
 use crate::raw::{Raw, name_of};
@@ -51,7 +51,7 @@ pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
 }
 
 fn read_split(path: &Path, n_nodes: usize) -> Result<Split, DataError> {
-    let file = File::open(path).map_err(DataError::open(path))?;
+    let file = file::open(path)?;
     let roles: Roles = serde_json::from_reader(BufReader::new(file))
         .map_err(|problem| DataError::Json { path: path.to_owned(), problem })?;
     for (key, ids) in [("tr", &roles.tr), ("va", &roles.va), ("te", &roles.te)] {

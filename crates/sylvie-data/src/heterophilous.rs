@@ -20,7 +20,7 @@ pub(crate) const KEYS: [&str; 3] = ["node_features", "node_labels", "edges"];
 /// Reads the archive with its mask set `split_index`.
 pub(crate) fn read(path: &Path, split_index: usize) -> Result<Raw, DataError> {
     let mut archive = Archive::open(path)?;
-    let labels = labels::single(&archive.npy("node_labels")?.dims(1)?.integers()?)?;
+    let labels = labels::single(&archive.npy("node_labels")?.one_a_row()?.integers()?)?;
     let n_nodes = labels.n_nodes();
 
     let features = archive.npy("node_features")?.dims(2)?.floats()?;

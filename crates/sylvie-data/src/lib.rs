@@ -5,6 +5,7 @@ mod arrays;
 mod class_map;
 mod detect;
 mod error;
+mod file;
 mod gnn_benchmark;
 mod graphsaint;
 mod heterophilous;
@@ -21,6 +22,6 @@ mod splits;
 mod synthetic;
 
 pub use detect::detect;
-pub use error::{DataError, Place};
+pub use error::{DataError, Place, shown};
 pub use options::{Format, Normalization, ReadOptions};
 pub use read::read;

@@ -8,6 +8,7 @@ use std::path::Path;
 use npyz::{DType, Deserialize, NpyFile, NpyHeader, Order, TypeChar};
 
 use crate::error::{DataError, Place};
+use crate::file;
 use crate::npy_header::read_prefix;
 
 /// Room made before values are seen; more grows as they are read.
@@ -65,7 +66,7 @@ pub(crate) struct Npy<R: Read> {
 /// Opens `folder/name.npy`.
 pub(crate) fn open_npy(folder: &Path, name: &str) -> Result<Npy<BufReader<File>>, DataError> {
     let path = folder.join(format!("{name}.npy"));
-    let file = File::open(&path).map_err(DataError::open(&path))?;
+    let file = file::open(&path)?;
     let place = Place::file(&path);
     let metadata = file.metadata().map_err(DataError::open(&path))?;
     Npy::new(place, BufReader::with_capacity(1 << 16, file), metadata.len())
@@ -107,9 +108,18 @@ impl<R: Read> Npy<R> {
         }
     }
 
-    /// Number of dimensions.
-    pub(crate) fn n_dims(&self) -> usize {
-        self.shape.len()
+    /// Whether it has rows of flags: two dimensions, and not one column of integers.
+    pub(crate) fn has_flag_rows(&self) -> bool {
+        self.shape.len() == 2 && !self.is_integer_column()
+    }
+
+    fn is_integer_column(&self) -> bool {
+        matches!(self.shape[..], [_, 1]) && self.kind() == Some(Kind::Integer)
+    }
+
+    /// One integer a row: checks that there is one dimension, or a second of extent 1.
+    pub(crate) fn one_a_row(self) -> Result<Self, DataError> {
+        if self.is_integer_column() { Ok(self) } else { self.dims(1) }
     }
 
     /// Checks the number of dimensions.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, Place, escaped};
+use crate::file;
 use crate::npy::Npy;
 
 /// Most bytes that one byte of deflate can stand for.
@@ -32,7 +33,7 @@ impl Archive {
     /// # Errors
     /// No file, or no zip archive.
     pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
-        let file = File::open(path).map_err(DataError::open(path))?;
+        let file = file::open(path)?;
         let n_bytes = file.metadata().map_err(DataError::open(path))?.len();
         let zip = ZipArchive::new(BufReader::with_capacity(1 << 16, file))
             .map_err(|problem| DataError::Archive { path: path.to_owned(), problem })?;
@@ -87,7 +88,7 @@ impl Archive {
             .zip
             .file_names_raw()
             .take(MAX_KEYS_NAMED)
-            .map(|name| String::from_utf8_lossy(name).trim_end_matches(".npy").to_owned())
+            .map(|name| escaped(String::from_utf8_lossy(name).trim_end_matches(".npy")))
             .collect();
         if self.zip.len() > MAX_KEYS_NAMED {
             found.push("...".to_owned());

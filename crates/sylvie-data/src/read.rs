@@ -6,6 +6,7 @@ use sylvie_graph::Dataset;
 
 use crate::detect::detect;
 use crate::error::{DataError, Place};
+use crate::file::expect_folder;
 use crate::options::{Format, ReadOptions};
 use crate::{arrays, gnn_benchmark, graphsaint, heterophilous, normalization, synthetic};
 
@@ -33,6 +34,13 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         None => detect(source)?,
     };
     let path = Path::new(source);
+    if format != Format::Heterophilous && options.split_index > 0 {
+        let (place, index) = (Place::file(path), options.split_index);
+        return Err(DataError::NoSuchSplit { place, index, n_splits: 1 });
+    }
+    if matches!(format, Format::Arrays | Format::GraphSaint) {
+        expect_folder(path)?;
+    }
     let raw = match format {
         Format::Arrays => arrays::read(path)?,
         Format::GnnBenchmark => gnn_benchmark::read(path, options.split_seed)?,

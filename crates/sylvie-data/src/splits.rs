@@ -31,11 +31,26 @@ pub(crate) fn members(mask: &[u8]) -> Vec<u32> {
     (0_u32..).zip(mask).filter(|&(_, &flag)| flag == 1).map(|(id, _)| id).collect()
 }
 
-/// Checks that node numbers are below `n_nodes`.
+/// Checks that node numbers are below `n_nodes`, each given once, and not a mask's zeros and ones.
 pub(crate) fn check_ids(place: &Place, ids: &[u32], n_nodes: usize) -> Result<(), DataError> {
-    let Some(position) = ids.iter().position(|&id| id as usize >= n_nodes) else { return Ok(()) };
-    let (place, value) = (place.clone(), ids[position].to_string());
-    Err(DataError::BadValue { place, position, value, expected: format!("a node below {n_nodes}") })
+    if ids.len() > 2 && ids.iter().all(|&id| id <= 1) {
+        return Err(DataError::LooksLikeMask { place: place.clone(), n_values: ids.len() });
+    }
+    let mut is_seen = vec![false; n_nodes];
+    for (position, &node) in ids.iter().enumerate() {
+        let place = || place.clone();
+        match is_seen.get_mut(node as usize) {
+            Some(is_seen) if *is_seen => {
+                return Err(DataError::DuplicateNode { place: place(), position, node });
+            }
+            Some(is_seen) => *is_seen = true,
+            None => {
+                let (value, expected) = (node.to_string(), format!("a node below {n_nodes}"));
+                return Err(DataError::BadValue { place: place(), position, value, expected });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The split of a set that has none: 20 training and 30 validation nodes a class, the rest test; for

@@ -212,3 +212,23 @@ fn a_missing_split_is_drawn_by_class_and_seed() {
     let options = ReadOptions { split_seed: 2, ..ReadOptions::default() };
     assert_ne!(read_sample(&without_split(), &options).unwrap().split, dataset.split);
 }
+
+#[test]
+fn one_column_of_integers_is_a_class_a_node() {
+    let expected = read_default(&samples::arrays()).labels;
+    let bytes = samples::concat(&[0_i64, 1, 0, 1, -1, 1], i64::to_le_bytes);
+    let column = samples::npy("<i8", false, "(6, 1)", &bytes);
+    assert_eq!(read_default(&samples::arrays().with("label.npy", column)).labels, expected);
+
+    let column = samples::npy("|i1", false, "(6, 1)", &[0, 1, 0, 1, 0, 1]);
+    for (members, key, sample) in [
+        (samples::gnn_benchmark_members(), "labels", samples::gnn_benchmark()),
+        (samples::heterophilous_members(), "node_labels", samples::heterophilous()),
+    ] {
+        let expected = read_default(&sample).labels;
+        let mut members = members;
+        samples::put(&mut members, key, column.clone());
+        let bytes = samples::npz(&members, zip::CompressionMethod::Stored);
+        assert_eq!(read_default(&sample.with("ring.npz", bytes)).labels, expected);
+    }
+}

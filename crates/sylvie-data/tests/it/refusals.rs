@@ -169,7 +169,7 @@ fn values() {
     refuse(&array("label.npy", int64(&[0, 1, 0, -2, 0, 1])), &["label.npy", "-2 at position 3"]);
     refuse(&array("label.npy", int64(&[0, 1, 0, 6, 0, 1])), &["6 at position 3", "0 to 5"]);
     refuse(
-        &array("label.npy", npy("|u1", false, "(6, 1)", &[0, 1, 2, 0, 1, 1])),
+        &array("label.npy", npy("|u1", false, "(6, 2)", &[0, 1, 2, 0, 1, 1, 0, 0, 0, 0, 1, 1])),
         &["2 at position 2"],
     );
     refuse(
@@ -210,6 +210,96 @@ fn splits() {
     refuse(&array("test.npy", int64(&[6])), &["test.npy", "6 at position 0", "below 6"]);
     let overlap = r#"{"tr": [0, 1], "va": [1], "te": [5]}"#;
     refuse(&json("role.json", overlap), &["role.json", "node 1", "training set"]);
+}
+
+#[test]
+fn node_numbers_are_given_once_and_are_no_mask() {
+    let mask = [1, 1, 0, 0, 0, 0];
+    let words = ["6 integers", "look like a mask", "bool"];
+    for name in ["train.npy", "val.npy", "test.npy"] {
+        refuse(&array(name, int64(&mask)), &[&[name][..], &words].concat());
+        refuse(&array(name, npy("|u1", false, "(6,)", &[0, 0, 0, 0, 1, 1])), &words);
+        refuse(&array(name, int64(&[0, 0, 1])), &["3 integers", "look like a mask"]);
+    }
+    refuse(&array("train.npy", int64(&[4, 0, 4])), &["train.npy", "node 4 at position 2"]);
+
+    let split = |key: &'static str, values: &[i64]| {
+        let mut members: Members =
+            vec![("train", int64(&[0, 1])), ("valid", int64(&[2, 3])), ("test", int64(&[5]))];
+        put(&mut members, key, int64(values));
+        let bytes = npz(&members, CompressionMethod::Stored);
+        samples::gnn_benchmark().with("ring_split.npz", bytes)
+    };
+    refuse(&split("train", &mask), &["ring_split.npz, key `train`", "look like a mask"]);
+    refuse(&split("valid", &[2, 3, 2]), &["key `valid`", "node 2 at position 2"]);
+
+    let roles = r#"{"tr": [0, 1], "va": [3, 2, 3], "te": [5]}"#;
+    refuse(&json("role.json", roles), &["role.json, key `va`", "node 3 at position 2"]);
+    let roles = r#"{"tr": [1, 1, 0, 0, 0, 0], "va": [3, 2], "te": [5]}"#;
+    refuse(&json("role.json", roles), &["key `tr`", "look like a mask"]);
+}
+
+#[test]
+fn only_one_format_has_several_splits() {
+    for (name, sample) in samples::all() {
+        let (_folder, source) = sample.write();
+        let options = ReadOptions { split_index: 7, ..ReadOptions::default() };
+        let message = read(&source, &options).expect_err(name).to_string();
+        assert!(message.contains("no split 7") && message.contains("--split-index"), "{message}");
+    }
+    let options = ReadOptions { split_index: 1, ..ReadOptions::default() };
+    assert!(read("synthetic:nodes=200", &options).is_err());
+}
+
+#[test]
+fn files_and_folders_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |path: &std::path::Path, format| {
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        read(path.to_str().unwrap(), &options).unwrap_err().to_string()
+    };
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    for format in [Format::GnnBenchmark, Format::Heterophilous] {
+        let message = refused(folder.path(), Some(format));
+        assert!(message.ends_with(": a folder where a file is expected"), "{message}");
+    }
+    for format in [Format::Arrays, Format::GraphSaint] {
+        let message = refused(&file, Some(format));
+        assert!(message.ends_with("file: a file where a folder is expected"), "{message}");
+    }
+    let line = folder.path().join("two\nlines\u{1b}[2J");
+    let message = refused(&line, None);
+    assert!(message.contains("two\\nlines\\u{1b}[2J: no such file"), "{message}");
+}
+
+/// A pipe without a writer would be waited for without end.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let pipe_in_place_of = |sample: &Sample, name: &str, format| {
+        let (folder, source) = sample.write();
+        let path = folder.path().join(name);
+        std::fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        let message = read(&source, &options).expect_err(name).to_string();
+        let said = format!("{name}: a device, pipe or socket where a file is expected");
+        assert!(message.ends_with(&said), "{message}");
+    };
+    for name in ["indptr.npy", "feat.npy", "label.npy", "test.npy"] {
+        pipe_in_place_of(&samples::arrays(), name, Some(Format::Arrays));
+    }
+    for name in ["adj_full.npz", "role.json", "class_map.json", "feats.npy"] {
+        pipe_in_place_of(&samples::graphsaint(), name, Some(Format::GraphSaint));
+    }
+    for format in [None, Some(Format::GnnBenchmark)] {
+        pipe_in_place_of(&samples::gnn_benchmark(), "ring.npz", format);
+    }
+    pipe_in_place_of(&samples::gnn_benchmark(), "ring_split.npz", None);
+    let message = read("/dev/zero", &ReadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("a device, pipe or socket"), "{message}");
 }
 
 #[test]
