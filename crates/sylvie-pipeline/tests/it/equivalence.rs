@@ -174,8 +174,9 @@ fn one_bit_learns_and_seeds_differ() {
     let assignment = Metis::default().partition(&data.graph, &is_train(&data), 3);
     let inputs = inputs(&data, &assignment.expect("parts"), Setting::Transductive);
     for kind in KINDS {
-        let mut settings = settings(kind, 60);
+        let mut settings = settings(kind, 100);
         settings.exchange = Preset::SylvieS.policy();
+        settings.model.dropout = 0.0;
         let (records, outcome) = run(&inputs, &settings, 1).expect("a run");
         // Chance is 0.25.
         let test = outcome.best.test.expect("a test score");
