@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use sylvie::data::Format;
 use sylvie::partition::{Method, Objective};
 
-use crate::flags::{DataFlags, RunFlags, SEEDS, max_threads};
+use crate::flags::{DataFlags, RunFlags, max_threads, seed};
 
 /// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
 /// the split at one bit a value.
@@ -67,7 +67,7 @@ pub(crate) struct PartitionArgs {
     pub(crate) objective: Objective,
     /// Seed of metis and random.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1,
-          value_parser = clap::value_parser!(u64).range(SEEDS))]
+          value_parser = seed)]
     pub(crate) seed: u64,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -99,7 +99,7 @@ pub(crate) struct TrainArgs {
     /// Folder for the results; without it nothing is written.
     #[arg(long, value_name = "DIR", help_heading = "Files and output")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the run that lies in --out.
+    /// Replace the run that lies in --out, at the end; until then the new one is in .new below it.
     #[arg(long, requires = "out", help_heading = "Files and output")]
     pub(crate) overwrite: bool,
     /// Print nothing.
@@ -123,7 +123,7 @@ pub(crate) struct TrainedArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// Seed of the split where the graph has none of its own. [default: the run's]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: the run's]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -158,7 +158,7 @@ Example:
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) trained: TrainedArgs,
-    /// File for the predictions, replaced if it is there.
+    /// File for the predictions, replaced if it is there; where a link leads, what it leads to.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }

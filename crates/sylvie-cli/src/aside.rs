@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use sylvie::data::shown;
 
 /// A file that is written under another name and renamed when it is complete.
 ///
@@ -18,37 +19,70 @@ pub(crate) struct AsideFile {
 }
 
 impl AsideFile {
-    /// Begins a file that will lie at `path`; fails now if nothing can be written there.
+    /// Begins a file that will lie at `path`, or where the link at `path` leads; fails now if nothing
+    /// can be written there.
     ///
     /// # Errors
-    /// `path` is a folder, or its folder cannot be written to.
+    /// Something lies at `path` that is no regular file, or its folder cannot be written to.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let name = path.file_name().filter(|_| !path.is_dir());
-        let name = name.with_context(|| format!("{}: is a folder", path.display()))?;
-        let mut aside_name = std::ffi::OsString::from(".");
-        aside_name.push(name);
-        aside_name.push(format!(".{}.part", std::process::id()));
-        let aside = path.with_file_name(aside_name);
-        let file = File::create(&aside)
-            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        let path = destination(path)?;
+        let cannot = || format!("{}: cannot be written", shown(&path));
+        let mut number = 0_u32;
+        let (aside, file) = loop {
+            // Short whatever the name is, and in the same folder, where renaming replaces at once.
+            let aside =
+                path.with_file_name(format!(".sylvie-{}-{number}.part", std::process::id()));
+            match File::create_new(&aside) {
+                Ok(file) => break (aside, file),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
+                    number += 1;
+                }
+                Err(error) => return Err(error).with_context(cannot),
+            }
+        };
         let writer = BufWriter::with_capacity(1 << 20, file);
-        Ok(Self { writer, aside, path: path.to_owned(), is_committed: false })
+        Ok(Self { writer, aside, path, is_committed: false })
     }
 
-    /// Brings the file to the disk and gives it its name, replacing what lay there.
+    /// Brings the file to the disk and gives it its name, replacing the file that lay there.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; something that is no regular file lies there by now.
     pub(crate) fn commit(mut self) -> Result<()> {
         let finish = |this: &mut Self| -> io::Result<()> {
             this.writer.flush()?;
-            this.writer.get_ref().sync_all()?;
-            fs::rename(&this.aside, &this.path)
+            this.writer.get_ref().sync_all()
         };
-        finish(&mut self).with_context(|| self.path.display().to_string())?;
+        finish(&mut self).with_context(|| shown(&self.path))?;
+        let path = destination(&self.path)?;
+        fs::rename(&self.aside, path).with_context(|| shown(&self.path))?;
         self.is_committed = true;
         Ok(())
     }
+}
+
+/// Where a file of this name is: a new one, or a regular one, behind links or not. Anything else would
+/// be gone if a file were renamed to it.
+fn destination(path: &Path) -> Result<PathBuf> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        ensure!(path.file_name().is_some(), "{}: no name of a file", shown(path));
+        return Ok(path.to_owned());
+    };
+    if !found.is_symlink() {
+        check_regular(path, &found)?;
+        return Ok(path.to_owned());
+    }
+    let target = fs::canonicalize(path)
+        .with_context(|| format!("{}: a link that leads nowhere", shown(path)))?;
+    let found = fs::metadata(&target).with_context(|| shown(path))?;
+    check_regular(path, &found)?;
+    Ok(target)
+}
+
+fn check_regular(path: &Path, found: &fs::Metadata) -> Result<()> {
+    ensure!(!found.is_dir(), "{}: is a folder", shown(path));
+    ensure!(found.is_file(), "{}: is no regular file and is not replaced", shown(path));
+    Ok(())
 }
 
 impl Write for AsideFile {
@@ -76,7 +110,7 @@ impl Drop for AsideFile {
 /// As [`AsideFile::create`] and [`AsideFile::commit`].
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = AsideFile::create(path)?;
-    file.write_all(bytes).with_context(|| path.display().to_string())?;
+    file.write_all(bytes).with_context(|| shown(path))?;
     file.commit()
 }
 
@@ -101,11 +135,61 @@ mod tests {
     }
 
     #[test]
+    fn two_files_at_once_and_long_names_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().join("a".repeat(250)), folder.path().join("b")];
+        let files = paths.each_ref().map(|path| AsideFile::create(path).unwrap());
+        for file in files {
+            file.commit().unwrap();
+        }
+        assert!(paths.iter().all(|path| path.is_file()));
+    }
+
+    #[test]
     fn a_folder_cannot_be_replaced_nor_one_that_is_missing_be_written_to() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_owned(), folder.path().join("missing/result")] {
             let error = AsideFile::create(&path).unwrap_err().to_string();
             assert!(error.starts_with(&path.display().to_string()), "{error}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_what_is_no_file_is_kept() {
+        use std::os::unix::fs::{FileTypeExt as _, symlink};
+        use std::os::unix::net::UnixListener;
+
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let (target, link) = (below.join("target"), folder.path().join("link"));
+        fs::write(&target, "old").unwrap();
+        symlink(&target, &link).unwrap();
+        write(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        fs::remove_file(&target).unwrap();
+        let error = write(&link, b"new").unwrap_err();
+        assert!(format!("{error:#}").contains("leads nowhere"), "{error:#}");
+
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let to_socket = folder.path().join("to-socket");
+        symlink(&socket, &to_socket).unwrap();
+        for path in [&socket, &to_socket] {
+            let error = write(path, b"new").unwrap_err().to_string();
+            assert!(error.contains("no regular file"), "{error}");
+        }
+        drop(listener);
+        assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+
+        // One that appears while the file is written is kept too.
+        let late = folder.path().join("late");
+        let file = AsideFile::create(&late).unwrap();
+        let listener = UnixListener::bind(&late).unwrap();
+        file.commit().unwrap_err();
+        drop(listener);
+        assert!(fs::symlink_metadata(&late).unwrap().file_type().is_socket());
     }
 }

@@ -3,27 +3,44 @@
 //! A file's keys are turned into flags and parsed as such: what is allowed, and what is said of what is
 //! not, is the same in both places.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Context as _, Error, Result, bail, ensure};
 use clap::{Args as _, Command, FromArgMatches as _};
+use sylvie::data::shown;
 use toml::{Table, Value};
 
 use crate::flags::RunFlags;
-use crate::usage;
+use crate::settings::RunSettings;
+use crate::{input, usage};
 
 /// Reads the settings that the file at `path` gives.
 ///
 /// # Errors
 /// The file cannot be read, is no TOML, or has a key that is unknown or a value that is not allowed.
 pub(crate) fn read(path: &Path) -> Result<RunFlags> {
-    let text = fs::read_to_string(path).map_err(Error::from).and_then(|text| parse(&text));
-    text.with_context(|| path.display().to_string())
+    read_text(path).and_then(|text| parse(&text)).with_context(|| shown(path))
+}
+
+/// Reads the keys and values of the file at `path`, whatever they are.
+///
+/// # Errors
+/// The file cannot be read or is no TOML.
+pub(crate) fn read_table(path: &Path) -> Result<Table> {
+    read_text(path).and_then(|text| parse_table(&text)).with_context(|| shown(path))
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    String::from_utf8(input::read(path)?).context("no text in UTF-8")
+}
+
+fn parse_table(text: &str) -> Result<Table> {
+    text.parse().map_err(|error| in_words(text, &error))
 }
 
 fn parse(text: &str) -> Result<RunFlags> {
-    let table: Table = text.parse().map_err(|error| in_words(text, &error))?;
+    let table = parse_table(text)?;
+    let defaults: Table = RunSettings::default().to_toml()?.parse()?;
     let command = RunFlags::augment_args(Command::new("settings").no_binary_name(true));
     let mut words = Vec::with_capacity(table.len());
     for (key, value) in &table {
@@ -32,16 +49,36 @@ fn parse(text: &str) -> Result<RunFlags> {
             let known: Vec<_> = command.get_arguments().map(|a| a.get_id().as_str()).collect();
             bail!("unknown key `{key}`; the keys are {}", known.join(", "));
         }
+        check_type(key, value, defaults.get(key))?;
         let value = match value {
             Value::String(word) => word.clone(),
-            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => value.to_string(),
-            _ => bail!("key `{key}`: a {} where a word or a number is expected", value.type_str()),
+            other => other.to_string(),
         };
         words.push(format!("--{}={value}", key.replace('_', "-")));
     }
     let matches = command.try_get_matches_from(words);
     let flags = matches.and_then(|matches| RunFlags::from_arg_matches(&matches));
     flags.map_err(|error| Error::msg(usage::message(&error)))
+}
+
+/// Checks that a value is of the type that run.toml has for its key. Whether a number may have a
+/// fraction is left to the parser of the flag.
+fn check_type(key: &str, value: &Value, default: Option<&Value>) -> Result<()> {
+    let (is_right, expected) = match (key, default) {
+        // A width is a word, but most of the words are numbers.
+        ("bits", _) => (value.is_str() || value.is_integer(), "a word or a number"),
+        ("threads", _) | (_, Some(Value::Integer(_) | Value::Float(_))) => {
+            (value.is_integer() || value.is_float(), "a number")
+        }
+        (_, Some(Value::Boolean(_))) => (value.is_bool(), "true or false"),
+        _ => (value.is_str(), "a string"),
+    };
+    ensure!(
+        is_right,
+        "key `{key}`: {expected} is expected, not a value of type {}",
+        value.type_str()
+    );
+    Ok(())
 }
 
 /// A syntax error with its line, but without the excerpt.
@@ -56,7 +93,6 @@ fn in_words(text: &str, error: &toml::de::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::RunSettings;
     use sylvie::gnn::{Metric, ModelKind, NormKind};
     use sylvie::lowbit::{MetadataType, Width};
     use sylvie::partition::{Method, Objective};
@@ -123,7 +159,18 @@ mod tests {
             ("lr = -1", "--lr"),
             ("lr = nan", "--lr"),
             ("epochs = 1.5", "--epochs"),
-            ("directed = 'perhaps'", "--directed"),
+            ("epochs = -3", "--epochs"),
+            ("seed = -3", "--seed"),
+            ("lr = 1e-300", "--lr"),
+            ("directed = 'perhaps'", "`directed`"),
+            ("directed = 1", "`directed`"),
+            ("lr = '0.1'", "`lr`"),
+            ("epochs = '3'", "`epochs`"),
+            ("threads = '3'", "`threads`"),
+            ("seed = true", "`seed`"),
+            ("data = 5", "`data`"),
+            ("metric = 1", "`metric`"),
+            ("bits = 1.0", "`bits`"),
             ("layers = [1, 2]", "`layers`"),
             ("parts = 1\nparts = 2", "line 2"),
             ("parts 1", "line 1"),

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use sylvie::data::shown;
 
 /// How a command tells what it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,13 @@ impl Console {
         }
     }
 
+    /// Prints a warning on standard error, above the bar if there is one.
+    pub(crate) fn warn(self, bar: &ProgressBar, line: &str) {
+        if self.mode != Mode::Quiet {
+            bar.suspend(|| complain("warning", line));
+        }
+    }
+
     /// Prints an object where JSON was asked for.
     ///
     /// # Errors
@@ -102,6 +111,11 @@ fn print(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints one line on standard error; there is nobody left to tell that this failed.
+pub(crate) fn complain(kind: &str, line: &str) {
+    let _ = writeln!(io::stderr(), "{kind}: {}", shown(Path::new(line)));
 }
 
 /// A score for people; `-` where it is not defined.

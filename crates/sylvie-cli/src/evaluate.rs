@@ -1,16 +1,18 @@
 //! `sylvie evaluate`, and what it shares with `sylvie predict`.
 
 use anyhow::{Context as _, Result};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use sylvie::comm::Communicator as _;
+use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::pipeline::{PartData, evaluate};
 
 use crate::args::{EvaluateArgs, TrainedArgs};
 use crate::clock::SystemClock;
 use crate::console::{Console, score};
-use crate::metrics::ScoreLine;
-use crate::model_file::ModelFile;
+use crate::metrics::{ScoreLine, score_warning};
+use crate::model_file::{LabelKind, ModelFile};
 use crate::run_folder::{MODEL, SETTINGS};
 use crate::settings::RunSettings;
 use crate::{config, load, ranks};
@@ -32,10 +34,17 @@ impl Trained {
     pub(crate) fn load(args: TrainedArgs, console: Console) -> Result<Self> {
         let run = args.run.clone();
         let file = ModelFile::read(&run.join(MODEL))?;
+        let is_its_own = args.data.is_none();
         let settings = settings(args)?;
-        let dataset = load::read(&settings, console)?;
+        let dataset = load::read(&settings, console);
+        let dataset = match dataset {
+            Err(error) if is_its_own => {
+                return Err(error.context("the run's own graph (--data gives another)"));
+            }
+            other => other?,
+        };
         let model = load::model(&settings, &dataset)?;
-        file.check(&model, &settings.data)?;
+        file.check(&model, LabelKind::of(&dataset.labels), &settings.shown_data())?;
         let weights = file.into_weights(&model)?;
         let metric = load::metric(&settings, &dataset)?;
         let assignment = load::assign(&settings, &dataset, console)?;
@@ -82,12 +91,15 @@ pub(crate) fn run(args: EvaluateArgs) -> Result<()> {
     })?;
     let scores = scores.first().copied().context("a run has at least one rank")?;
     let line = EvaluationLine { metric: metric.to_string(), scores: scores.into() };
+    if let Some(warning) = score_warning(*metric, &scores) {
+        console.warn(&ProgressBar::hidden(), &warning);
+    }
     console.json(&line)?;
     let [train, val, test] = [scores.train, scores.val, scores.test].map(score);
     console.line(format!(
         "{metric} of {} on {}\ntrain       {train}\nvalidation  {val}\ntest        {test}",
-        run.display(),
-        settings.data
+        shown(&run),
+        settings.shown_data()
     ))
 }
 

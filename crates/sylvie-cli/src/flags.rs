@@ -1,7 +1,5 @@
 //! The flags that decide a run. Keys of run.toml are the same words, and go through the same parsers.
 
-use std::ops::RangeInclusive;
-
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use sylvie::data::{Format, Normalization};
@@ -10,8 +8,8 @@ use sylvie::lowbit::{MetadataType, Width};
 use sylvie::partition::{Method, Objective};
 use sylvie::pipeline::Preset;
 
-/// Seeds that TOML can hold.
-pub(crate) const SEEDS: RangeInclusive<u64> = 0..=i64::MAX as u64;
+/// The largest seed that TOML can hold.
+const MAX_SEED: u64 = i64::MAX as u64;
 /// Parts are threads of one process, and each pair of them has its channels.
 const MAX_PARTS: u32 = 1024;
 /// Threads of all parts together.
@@ -38,7 +36,7 @@ pub(crate) struct DataFlags {
     #[arg(long, value_name = "NAME")]
     pub(crate) normalize: Option<Normalization>,
     /// Seed of the split where the graph has none of its own. [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(SEEDS))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -99,6 +97,7 @@ pub(crate) struct RunFlags {
         long,
         value_name = "WIDTH",
         visible_alias = "codec",
+        allow_negative_numbers = true,
         help_heading = "Parts and exchange"
     )]
     pub(crate) bits: Option<Width>,
@@ -120,7 +119,7 @@ pub(crate) struct RunFlags {
     pub(crate) weight_decay: Option<f32>,
     /// Seed of weights, dropout, rounding and partitioner. [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
-          value_parser = clap::value_parser!(u64).range(SEEDS))]
+          value_parser = seed)]
     pub(crate) seed: Option<u64>,
     /// Train on edges between training nodes alone; validate and test on the whole graph.
     /// [default: false]
@@ -158,9 +157,24 @@ pub(crate) fn parts(word: &str) -> Result<u32, String> {
     }
 }
 
+/// Parses a seed.
+pub(crate) fn seed(word: &str) -> Result<u64, String> {
+    let seed = word.parse().ok().filter(|&seed| seed <= MAX_SEED);
+    seed.ok_or_else(|| format!("not a whole number from 0 to {MAX_SEED}"))
+}
+
 fn number(word: &str) -> Result<f32, String> {
     let value: f32 = word.parse().map_err(|_| "not a number".to_owned())?;
-    if value.is_finite() { Ok(value) } else { Err("not a finite number".to_owned()) }
+    let digits = word.split(['e', 'E']).next().unwrap_or_default();
+    let has_digit = |range: std::ops::RangeInclusive<char>| digits.contains(|c| range.contains(&c));
+    if value == 0.0 && has_digit('1'..='9') {
+        return Err("too small for a 32-bit float, which would be 0".to_owned());
+    }
+    match value.is_finite() {
+        true => Ok(value),
+        false if has_digit('0'..='9') => Err("too large for a 32-bit float".to_owned()),
+        false => Err("not a finite number".to_owned()),
+    }
 }
 
 fn above_zero(word: &str) -> Result<f32, String> {

@@ -1,14 +1,17 @@
 //! `sylvie info`.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
+use sylvie::data::shown;
 use sylvie::graph::{Dataset, DegreeSummary, Features, Role, degree_summary, edge_homophily};
 
 use crate::args::InfoArgs;
 use crate::console::{Console, score};
 use crate::load;
+use crate::model_file::LabelKind;
 use crate::settings::RunSettings;
 
 /// Describes a graph.
@@ -69,7 +72,7 @@ impl Info {
             features_stored,
             features_nonzero: values.iter().filter(|&&value| value != 0.0).count(),
             classes: dataset.labels.n_classes(),
-            labels: if dataset.labels.is_multi() { "several a node" } else { "one a node" },
+            labels: LabelKind::of(&dataset.labels).name(),
             unlabelled: dataset.labels.n_unlabelled(),
             train: dataset.split.count(Role::Train),
             val: dataset.split.count(Role::Val),
@@ -88,7 +91,7 @@ impl Info {
     }
 
     fn to_text(&self) -> String {
-        let mut text = self.data.clone();
+        let mut text = shown(Path::new(&self.data));
         let mut row = |name: &str, value: String| {
             let _ = write!(text, "\n{name:<12}{value}");
         };

@@ -12,6 +12,8 @@ use crate::settings::RunSettings;
 
 /// Most weights of a network: what a 32-bit count holds, far more than a run could train.
 const MAX_WEIGHTS: u64 = 1 << 31;
+/// Stack of a thread that reads; no reader goes deep.
+const READER_STACK_BYTES: usize = 2 << 20;
 
 /// Reads the graph.
 ///
@@ -19,8 +21,18 @@ const MAX_WEIGHTS: u64 = 1 << 31;
 /// Whatever keeps it from being read, and node or class counts that nothing could be trained on.
 pub(crate) fn read(settings: &RunSettings, console: Console) -> Result<Dataset> {
     let options = settings.read_options();
-    let what = format!("reading {}", settings.data);
+    start_readers()?;
+    let what = format!("reading {}", settings.shown_data());
     Ok(console.during(&what, || data::read(&settings.data, &options))?)
+}
+
+/// Starts the threads that read and generate graphs: those that nobody starts are started on first
+/// use, and a refusal is then a panic.
+fn start_readers() -> Result<()> {
+    let builder = rayon::ThreadPoolBuilder::new().stack_size(READER_STACK_BYTES);
+    builder.build_global().context(
+        "threads to read the graph cannot be started; RAYON_NUM_THREADS=1 takes as few as can be",
+    )
 }
 
 /// The network for this graph.
@@ -30,7 +42,9 @@ pub(crate) fn read(settings: &RunSettings, console: Console) -> Result<Dataset> 
 pub(crate) fn model(settings: &RunSettings, dataset: &Dataset) -> Result<ModelConfig> {
     let n_classes = dataset.labels.n_classes() as usize;
     let model = settings.model_config(dataset.features.n_cols(), n_classes);
-    model.check().with_context(|| format!("{}: the network cannot be built", settings.data))?;
+    model
+        .check()
+        .with_context(|| format!("{}: the network cannot be built", settings.shown_data()))?;
     let tensors = (0..model.n_layers()).flat_map(|layer| model.tensors(layer));
     let n_weights: u64 = tensors.map(|spec| (spec.n_rows * spec.n_cols) as u64).sum();
     ensure!(
@@ -53,7 +67,7 @@ pub(crate) fn metric(settings: &RunSettings, dataset: &Dataset) -> Result<Metric
         metric.fits(&dataset.labels),
         "{metric} is defined for two classes or for nodes with several classes, and {} has {} \
          classes, one a node; take --metric accuracy",
-        settings.data,
+        settings.shown_data(),
         dataset.labels.n_classes()
     );
     Ok(metric)
@@ -78,7 +92,7 @@ pub(crate) fn assign(
     let what = format!("splitting into {} parts ({})", settings.parts, partitioner.name());
     console
         .during(&what, || partitioner.partition(&dataset.graph, &train, settings.parts))
-        .with_context(|| format!("{} cannot be split", settings.data))
+        .with_context(|| format!("{} cannot be split", settings.shown_data()))
 }
 
 /// Parts of the whole graph with their data.

@@ -3,7 +3,6 @@
 //! What lies below this crate reads no settings and writes no results: flags, the run folder, the
 //! clock and everything that is printed live here.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -16,6 +15,7 @@ mod console;
 mod evaluate;
 mod flags;
 mod info;
+mod input;
 mod load;
 mod memory;
 mod metrics;
@@ -46,13 +46,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&usage::one_line(&format!("{error:#}")));
+            console::complain("error", &usage::one_line(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints one line on standard error; there is nobody left to tell that this failed.
-fn report(line: &str) {
-    let _ = writeln!(std::io::stderr(), "error: {line}");
 }

@@ -1,6 +1,7 @@
 //! What is recorded of every epoch.
 
 use serde::Serialize;
+use sylvie::gnn::Metric;
 use sylvie::pipeline::{EpochRecord, Scores};
 
 /// A line of metrics.jsonl.
@@ -33,6 +34,21 @@ impl From<Scores> for ScoreLine {
     fn from(scores: Scores) -> Self {
         Self { train: scores.train, val: scores.val, test: scores.test }
     }
+}
+
+/// What to say where the metric is not defined on a set.
+pub(crate) fn score_warning(metric: Metric, scores: &Scores) -> Option<String> {
+    let Scores { train, val, test } = *scores;
+    let sets = [("training", train), ("validation", val), ("test", test)].into_iter();
+    let sets: Vec<&str> = sets.filter(|(_, score)| score.is_none()).map(|(set, _)| set).collect();
+    let why = match metric {
+        Metric::RocAuc => "no class has nodes both in it and not in it there",
+        Metric::MicroF1 => "no label there is true or predicted to be",
+        Metric::Accuracy => "no node there has a label",
+    };
+    let is_many = sets.len() > 1;
+    let named = format!("{} set{}", sets.join(" and "), if is_many { "s" } else { "" });
+    (!sets.is_empty()).then(|| format!("{metric} is not defined on the {named}: {why}"))
 }
 
 impl From<&EpochRecord> for EpochLine {

@@ -6,32 +6,63 @@
 //! same bytes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
+use sylvie::data::shown;
 use sylvie::gnn::{ModelConfig, TensorSpec, Weights};
+use sylvie::graph::Labels;
 use sylvie::tensor::CpuBackend;
+
+use crate::input;
 
 /// The key of the metadata.
 const KEY: &str = "sylvie";
 
 /// What the metadata say of a network.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Description {
     model: String,
     widths: Vec<usize>,
     linear_layers: usize,
     heads: usize,
     norm: String,
+    /// Missing in files of before it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<LabelKind>,
 }
 
-impl From<&ModelConfig> for Description {
-    fn from(config: &ModelConfig) -> Self {
+/// How many classes a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LabelKind {
+    #[serde(rename = "one a node")]
+    Single,
+    #[serde(rename = "several a node")]
+    Multi,
+}
+
+impl LabelKind {
+    /// That of a graph's labels.
+    pub(crate) fn of(labels: &Labels) -> Self {
+        if labels.is_multi() { Self::Multi } else { Self::Single }
+    }
+
+    /// The words for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Single => "one a node",
+            Self::Multi => "several a node",
+        }
+    }
+}
+
+impl Description {
+    fn new(config: &ModelConfig, labels: LabelKind) -> Self {
         Self {
+            labels: Some(labels),
             model: config.kind.to_string(),
             widths: config.widths.clone(),
             linear_layers: config.n_linear,
@@ -45,7 +76,11 @@ impl From<&ModelConfig> for Description {
 ///
 /// # Errors
 /// None that is known of: names are distinct and shapes agree.
-pub(crate) fn to_bytes(config: &ModelConfig, weights: &[Vec<f32>]) -> Result<Vec<u8>> {
+pub(crate) fn to_bytes(
+    config: &ModelConfig,
+    labels: LabelKind,
+    weights: &[Vec<f32>],
+) -> Result<Vec<u8>> {
     let specs = Weights::<CpuBackend>::specs(config);
     let encoded: Vec<Vec<u8>> = weights
         .iter()
@@ -55,7 +90,7 @@ pub(crate) fn to_bytes(config: &ModelConfig, weights: &[Vec<f32>]) -> Result<Vec
     for ((name, spec), bytes) in specs.iter().zip(&encoded) {
         tensors.push((name.as_str(), TensorView::new(Dtype::F32, shape(spec), bytes)?));
     }
-    let description = serde_json::to_string(&Description::from(config))?;
+    let description = serde_json::to_string(&Description::new(config, labels))?;
     Ok(serialize(tensors, Some(HashMap::from([(KEY.to_owned(), description)])))?)
 }
 
@@ -82,7 +117,7 @@ impl ModelFile {
     /// A file that cannot be read, is no safetensors, or holds anything but finite float32 values.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let read = || -> Result<Self> {
-            let bytes = fs::read(path)?;
+            let bytes = input::read(path)?;
             let (_, header) =
                 SafeTensors::read_metadata(&bytes).context("not a readable safetensors file")?;
             let description = header.metadata().as_ref().and_then(|map| map.get(KEY));
@@ -95,19 +130,19 @@ impl ModelFile {
             }
             Ok(Self { path: path.to_owned(), description, tensors })
         };
-        read().with_context(|| path.display().to_string())
+        read().with_context(|| shown(path))
     }
 
     /// Checks that the file says to hold a network of this form, for the graph `data`.
     ///
     /// # Errors
     /// No description, or the first thing in which it differs.
-    pub(crate) fn check(&self, config: &ModelConfig, data: &str) -> Result<()> {
-        let path = self.path.display();
+    pub(crate) fn check(&self, config: &ModelConfig, labels: LabelKind, data: &str) -> Result<()> {
+        let path = shown(&self.path);
         let Some(found) = &self.description else {
             bail!("{path}: no metadata `{KEY}` that say what network this is");
         };
-        let expected = Description::from(config);
+        let expected = Description::new(config, labels);
         for (what, found, expected) in [
             ("features", found.widths.first(), expected.widths.first()),
             ("classes", found.widths.last(), expected.widths.last()),
@@ -118,7 +153,14 @@ impl ModelFile {
                 "{data} has {expected} {what}, but the network in {path} is for {found}"
             );
         }
-        if *found != expected {
+        let found_labels = found.labels.unwrap_or(labels);
+        ensure!(
+            found_labels == labels,
+            "{data} has classes {}, but the network in {path} is for {}",
+            labels.name(),
+            found_labels.name()
+        );
+        if *found != (Description { labels: found.labels, ..expected.clone() }) {
             let (found, expected) =
                 (serde_json::to_string(found)?, serde_json::to_string(&expected)?);
             bail!("{path} holds {found}, but the settings beside it say {expected}");
@@ -131,7 +173,7 @@ impl ModelFile {
     /// # Errors
     /// Tensors that are missing, that the network has not, or that have another shape, by name.
     pub(crate) fn into_weights(mut self, config: &ModelConfig) -> Result<Vec<Vec<f32>>> {
-        let path = self.path.display();
+        let path = shown(&self.path);
         let specs = Weights::<CpuBackend>::specs(config);
         let missing: Vec<&str> = specs
             .iter()
@@ -168,6 +210,8 @@ fn values(tensor: &TensorView<'_>) -> Result<Vec<f32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use sylvie::gnn::{ModelKind, NormKind};
 
     use super::*;
@@ -189,7 +233,7 @@ mod tests {
             (0..spec.n_rows * spec.n_cols).map(|place| place as f32 - 0.5).collect()
         });
         let weights: Vec<Vec<f32>> = weights.collect();
-        let bytes = to_bytes(config, &weights).unwrap();
+        let bytes = to_bytes(config, LabelKind::Single, &weights).unwrap();
         (weights, bytes)
     }
 
@@ -206,9 +250,9 @@ mod tests {
             let config = config(kind);
             let (weights, bytes) = written(&config);
             let file = read(&bytes).unwrap();
-            file.check(&config, "a graph").unwrap();
+            file.check(&config, LabelKind::Single, "a graph").unwrap();
             assert_eq!(file.into_weights(&config).unwrap(), weights);
-            assert_eq!(to_bytes(&config, &weights).unwrap(), bytes);
+            assert_eq!(to_bytes(&config, LabelKind::Single, &weights).unwrap(), bytes);
         }
     }
 
@@ -244,12 +288,17 @@ mod tests {
         assert!(shape.contains("[6, 4]"), "{shape}");
 
         let check = |other: ModelConfig| {
-            format!("{:#}", read(&bytes).unwrap().check(&other, "graph.npz").unwrap_err())
+            format!(
+                "{:#}",
+                read(&bytes).unwrap().check(&other, LabelKind::Single, "graph.npz").unwrap_err()
+            )
         };
         let features = check(ModelConfig { widths: vec![6, 4, 4, 3], ..sage.clone() });
         assert!(features.starts_with("graph.npz has 6 features"), "{features}");
         let classes = check(ModelConfig { widths: vec![5, 4, 4, 9], ..sage.clone() });
         assert!(classes.starts_with("graph.npz has 9 classes"), "{classes}");
+        let labels = read(&bytes).unwrap().check(&sage, LabelKind::Multi, "graph.npz").unwrap_err();
+        assert!(labels.to_string().starts_with("graph.npz has classes several a node"), "{labels}");
         let other = check(ModelConfig { n_linear: 0, ..sage });
         assert!(other.contains("but the settings beside it say"), "{other}");
     }

@@ -84,7 +84,7 @@ impl QualityLine {
 fn to_text(settings: &RunSettings, quality: &Quality) -> String {
     let mut text = format!(
         "{}, {} parts ({}, {})\n{:>7} {:>12} {:>14} {:>12} {:>12} {:>6}",
-        settings.data,
+        settings.shown_data(),
         quality.n_parts,
         settings.partitioner,
         settings.objective,

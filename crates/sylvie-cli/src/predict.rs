@@ -5,6 +5,7 @@ use std::io;
 use anyhow::{Context as _, Result};
 use npyz::{WriteOptions, WriterBuilder as _};
 use sylvie::comm::Communicator as _;
+use sylvie::data::shown;
 use sylvie::pipeline::predict;
 
 use crate::args::PredictArgs;
@@ -36,9 +37,9 @@ pub(crate) fn run(args: PredictArgs) -> Result<()> {
             logits[id as usize * width..][..width].copy_from_slice(row);
         }
     }
-    write(&mut file, &logits, width).with_context(|| args.out.display().to_string())?;
+    write(&mut file, &logits, width).with_context(|| shown(&args.out))?;
     file.commit()?;
-    console.line(format!("{n_nodes} x {width} logits in {}", args.out.display()))
+    console.line(format!("{n_nodes} x {width} logits in {}", shown(&args.out)))
 }
 
 fn write(file: &mut AsideFile, logits: &[f32], width: usize) -> io::Result<()> {

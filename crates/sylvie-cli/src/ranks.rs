@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
-use sylvie::comm::{ThreadOptions, Threads, run_ranks};
+use anyhow::{Context as _, Error, Result};
+use sylvie::comm::{RankError, ThreadOptions, Threads, run_ranks};
 use sylvie::pipeline::TrainError;
 use sylvie::tensor::{CpuBackend, Wire};
 
@@ -13,7 +13,7 @@ type Bytes = <CpuBackend as Wire>::Bytes;
 /// Runs `body` on `n_ranks` ranks of `n_threads` threads each, and gives back what they returned.
 ///
 /// # Errors
-/// That of the first rank that failed.
+/// That of the first rank that failed; threads that the system refuses.
 pub(crate) fn run<T: Send>(
     n_ranks: usize,
     n_threads: u32,
@@ -22,8 +22,19 @@ pub(crate) fn run<T: Send>(
     // A rank that fails is seen at once; the deadline only has to exceed the longest layer.
     let options = ThreadOptions { deadline: Duration::from_secs(3600), ..ThreadOptions::default() };
     let results = run_ranks(n_ranks, &options, |comm| {
-        let backend = CpuBackend::new(n_threads as usize);
-        body(&backend, comm)
-    })?;
-    Ok(results)
+        let backend = CpuBackend::try_new(n_threads as usize).with_context(|| {
+            format!("{n_threads} threads a part cannot be started; fewer --threads may help")
+        })?;
+        body(&backend, comm).map_err(Error::from)
+    });
+    results.map_err(|error: RankError<Error>| {
+        let what = error.to_string();
+        match error {
+            RankError::Failed { source, .. } => source.context(what),
+            RankError::Spawn { source, .. } => {
+                Error::from(source).context(what + "; fewer --parts may help")
+            }
+            _ => Error::msg(what),
+        }
+    })
 }

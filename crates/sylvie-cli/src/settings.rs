@@ -1,11 +1,12 @@
 //! Every setting of a run, with its value.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Serialize, Serializer};
-use sylvie::data::{Format, Normalization, ReadOptions};
+use sylvie::data::{Format, Normalization, ReadOptions, shown};
 use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
 use sylvie::lowbit::{MetadataType, RowCodec, Width};
@@ -225,6 +226,11 @@ impl RunSettings {
             self.n_threads()
         );
         Ok(())
+    }
+
+    /// The graph, for messages.
+    pub(crate) fn shown_data(&self) -> String {
+        shown(Path::new(&self.data))
     }
 
     /// How the graph is read.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
+use sylvie::data::shown;
 use sylvie::gnn::Metric;
 use sylvie::partition::Quality;
 use sylvie::pipeline::{EpochRecord, TrainOutcome};
@@ -108,7 +109,7 @@ impl Summary {
             self.savings(settings),
         );
         if let Some(folder) = folder {
-            let _ = write!(text, "\nresults in {}", folder.display());
+            let _ = write!(text, "\nresults in {}", shown(folder));
         }
         text
     }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use indicatif::ProgressBar;
+use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Dataset, Role};
 use sylvie::partition::Quality;
@@ -16,8 +17,8 @@ use crate::args::TrainArgs;
 use crate::clock::SystemClock;
 use crate::console::{Console, Mode, score};
 use crate::load;
-use crate::metrics::EpochLine;
-use crate::model_file::ModelFile;
+use crate::metrics::{EpochLine, score_warning};
+use crate::model_file::{self, LabelKind, ModelFile};
 use crate::run_folder::{OpenFolder, RunFolder};
 use crate::settings::RunSettings;
 use crate::summary::{EpochFigures, Summary};
@@ -35,23 +36,28 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     }
     settings.apply(args.flags);
     settings.check()?;
-    let folder = args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite));
+    let folder =
+        args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
     let folder = folder.transpose()?;
     let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
     let initial = initial.transpose()?;
 
     let prepared = prepare(&mut settings, console)?;
     let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
-    let Prepared { model, metric, inputs, quality } = prepared;
+    let Prepared { model, labels, metric, inputs, quality } = prepared;
     let train_settings = settings.train_settings(model.clone(), metric, initial);
     let folder = folder.map(|folder| folder.begin(&settings)).transpose()?;
-    let recorder = Recorder::new(console, settings.epochs, folder);
+    if let Some(place) = folder.as_ref().and_then(OpenFolder::place_until_the_end) {
+        console
+            .line(format!("the old run is replaced at the end; until then see {}", shown(place)))?;
+    }
+    let recorder = Recorder::new(console, settings.epochs, metric, folder);
     let (outcome, recorder) =
         train_ranks(&inputs, &train_settings, settings.n_threads(), recorder)?;
     recorder.bar.finish_and_clear();
     let summary = Summary::new(metric, &outcome, &recorder.figures, &quality);
     if let Some(folder) = &recorder.folder {
-        folder.finish(&summary, &model, &outcome.weights)?;
+        folder.finish(&summary, &model_file::to_bytes(&model, labels, &outcome.weights)?)?;
     }
     console.json(&summary)?;
     console.line(summary.to_text(&settings, recorder.folder.as_ref().map(OpenFolder::path)))
@@ -60,6 +66,7 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
 /// A graph that is ready to be trained on.
 struct Prepared {
     model: ModelConfig,
+    labels: LabelKind,
     metric: Metric,
     inputs: Vec<RankInput>,
     quality: Quality,
@@ -82,7 +89,8 @@ fn prepare(settings: &mut RunSettings, console: Console) -> Result<Prepared> {
             quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
         ))?;
     }
-    Ok(Prepared { model, metric, inputs, quality })
+    let labels = LabelKind::of(&dataset.labels);
+    Ok(Prepared { model, labels, metric, inputs, quality })
 }
 
 /// A graph in one line.
@@ -91,7 +99,7 @@ fn describe(dataset: &Dataset) -> String {
     format!(
         "{}: {} nodes, {} directed edges, {} features, {} classes; {} training, {} validation, {} \
          test nodes",
-        dataset.name,
+        shown(Path::new(&dataset.name)),
         dataset.n_nodes(),
         dataset.graph.n_edges(),
         dataset.features.n_cols(),
@@ -129,13 +137,16 @@ fn train_ranks(
 struct Recorder {
     console: Console,
     bar: ProgressBar,
+    metric: Metric,
+    has_warned: bool,
     folder: Option<OpenFolder>,
     figures: EpochFigures,
 }
 
 impl Recorder {
-    fn new(console: Console, n_epochs: u32, folder: Option<OpenFolder>) -> Self {
-        Self { console, bar: console.bar(n_epochs), folder, figures: EpochFigures::default() }
+    fn new(console: Console, n_epochs: u32, metric: Metric, folder: Option<OpenFolder>) -> Self {
+        let (bar, figures) = (console.bar(n_epochs), EpochFigures::default());
+        Self { console, bar, metric, has_warned: false, folder, figures }
     }
 
     fn record(&mut self, record: &EpochRecord) -> Result<()> {
@@ -147,6 +158,10 @@ impl Recorder {
         self.console.json(&line)?;
         self.bar.inc(1);
         let Some(scores) = record.scores else { return Ok(()) };
+        if let (false, Some(warning)) = (self.has_warned, score_warning(self.metric, &scores)) {
+            self.has_warned = true;
+            self.console.warn(&self.bar, &format!("epoch {}: {warning}", record.epoch));
+        }
         let [train, val, test] = [scores.train, scores.val, scores.test].map(score);
         let text = format!("loss {:.4}, validation {val}", record.loss);
         self.bar.set_message(text);

@@ -15,7 +15,7 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
         }
-        _ => crate::report(&message(error)),
+        _ => crate::console::complain("error", &message(error)),
     }
     ExitCode::from(2)
 }
@@ -59,7 +59,18 @@ mod tests {
             ("train --bits 3", "--bits"),
             ("train --bist 1", "--bits"),
             ("train --model mlp", "--model"),
+            ("train --bits -1", "--bits"),
             ("train --lr -1", "--lr"),
+            ("train --lr 1e-300", "too small"),
+            ("train --weight-decay 0.001e-99", "too small"),
+            ("train --lr 1e39", "too large"),
+            ("train --seed -3", "from 0 to 9223372036854775807"),
+            ("train --seed 9223372036854775808", "from 0 to"),
+            ("train --split-seed -3", "from 0 to"),
+            ("train --split-index -3", "--split-index"),
+            ("train --patience -3", "--patience"),
+            ("partition --seed x", "from 0 to"),
+            ("evaluate --run x --split-seed -3", "from 0 to"),
             ("train --dropout 1", "--dropout"),
             ("train --epochs 0", "--epochs"),
             ("train --parts 70000", "--parts"),

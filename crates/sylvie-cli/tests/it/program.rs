@@ -29,7 +29,15 @@ pub(crate) fn succeed(words: &str) -> String {
 /// line.
 #[track_caller]
 pub(crate) fn fail(words: &str) -> (i32, String) {
-    let output = run(words);
+    fail_at(&words.split_whitespace().collect::<Vec<_>>())
+}
+
+/// The same with words in which there may be spaces.
+#[track_caller]
+pub(crate) fn fail_at(words: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sylvie"));
+    let output = command.args(words).output().expect("the program starts");
+    let words = words.join(" ");
     let errors = String::from_utf8(output.stderr).expect("text");
     let status = output.status.code().expect("no signal");
     assert_ne!(status, 0, "{words}: succeeded");

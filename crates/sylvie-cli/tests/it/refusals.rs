@@ -35,7 +35,9 @@ fn flags_that_cannot_be() {
         ("train --weight-decay -1", "--weight-decay"),
         ("train --dropout 1", "--dropout"),
         ("train --dropout -0.1", "--dropout"),
-        ("train --seed -1", "--seed"),
+        ("train --seed -1", "whole number from 0"),
+        ("train --bits -1", "--bits"),
+        ("train --lr 1e-300", "too small"),
         ("train --directed=perhaps", "--directed"),
         ("train --epoch 3", "--epochs"),
         ("train --quiet --json", "--json"),
@@ -81,6 +83,7 @@ fn a_file_of_settings_with_an_unknown_key() {
         ("epochs = 3\nlearning_rate = 0.1\n", "`learning_rate`"),
         ("bits = 3\n", "--bits"),
         ("epochs = \n", "line 1"),
+        ("lr = \"0.1\"\n", "`lr`"),
     ] {
         fs::write(&config, text).unwrap();
         let (status, line) = fail(&format!("train --config {}", config.display()));
@@ -170,6 +173,93 @@ fn places_that_cannot_be_written() {
         assert_eq!(status, 1);
         assert!(line.contains(&out.display().to_string()), "{line}");
     }
+}
+
+#[test]
+fn paths_with_control_characters_stay_on_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two\nlines\u{1b}[2J");
+    let path = path.to_str().unwrap();
+    for words in [
+        &["info", "--data", path][..],
+        &["train", "--config", path],
+        &["train", "--init", path],
+        &["evaluate", "--run", path],
+    ] {
+        let (_, line) = crate::program::fail_at(words);
+        assert!(line.contains("lines\\u{1b}[2J"), "{words:?}: {line}");
+        assert!(!line.contains('\u{1b}'), "{words:?}: {line}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_neither_read_nor_replaced() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (run, pipe) = (folder.path().join("run"), folder.path().join("pipe"));
+    train(&run, &format!("--data {GRAPH}"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (link, dangling) = (folder.path().join("link"), folder.path().join("dangling"));
+    symlink(&pipe, &link).unwrap();
+    symlink(folder.path().join("nothing"), &dangling).unwrap();
+    let pipe_line = pipe.display().to_string();
+    for words in [
+        format!("train --data {GRAPH} --config {pipe_line}"),
+        format!("train --data {GRAPH} --hidden 16 --init {pipe_line}"),
+        format!("train --data {pipe_line}"),
+        format!("info --data {pipe_line} --format gnn-benchmark"),
+        format!("train --data {GRAPH} --out {pipe_line}"),
+        format!("predict --run {} --out {pipe_line}", run.display()),
+    ] {
+        assert!(fail(&words).1.contains(&pipe_line), "{words}");
+    }
+    for out in [&link, &dangling] {
+        for command in [
+            format!("train --data {GRAPH}"),
+            format!("train --data {GRAPH} --overwrite"),
+            format!("predict --run {}", run.display()),
+        ] {
+            let line = fail(&format!("{command} --out {}", out.display())).1;
+            assert!(line.contains(&out.display().to_string()), "{line}");
+        }
+        assert!(out.is_symlink());
+    }
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+}
+
+/// Stacks that no address space holds: the system refuses every thread whose stack is not set.
+#[test]
+fn threads_that_the_system_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words =
+        format!("train --quiet --data {GRAPH} --hidden 8 --epochs 1 --out {}", out.display());
+    let run = |threads: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sylvie"));
+        let stack = (1_u64 << 60).to_string();
+        command.args(words.split(' ')).args(["--parts", "2", "--threads", threads]);
+        command.env("RUST_MIN_STACK", stack).output().unwrap()
+    };
+    let output = run("2");
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert!(line.lines().count() == 1 && line.contains("--threads"), "{line}");
+    fs::remove_dir_all(&out).unwrap();
+    assert!(run("1").status.success());
+}
+
+#[test]
+fn weights_of_the_run_that_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    train(&run, &format!("--data {GRAPH}"));
+    let model = run.join("model.safetensors");
+    let words = format!("train --quiet --data {GRAPH} --hidden 16 --init {}", model.display());
+    let (_, line) = fail(&format!("{words} --out {} --overwrite", run.display()));
+    assert!(line.contains("--init"), "{line}");
+    assert!(model.exists() && !run.join(".new").exists());
 }
 
 #[test]

@@ -121,12 +121,131 @@ fn a_run_is_overwritten_only_when_that_is_asked_for() {
     assert_eq!(summary(&out)["epochs"], 2);
 }
 
+/// What cannot be trained: a step this long carries every weight out of range.
+const FAILS: &str = "--hidden 16 --epochs 9 --norm none --lr 1e38";
+
+#[test]
+fn a_run_that_fails_leaves_the_old_one_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train(&out, &format!("--data {GRAPH}"));
+    let names = ["metrics.jsonl", "model.safetensors", "run.toml", "summary.json"];
+    let bytes = || names.map(|name| fs::read(out.join(name)).unwrap());
+    let before = bytes();
+    let words = format!("train --data {GRAPH} --out {} --overwrite", out.display());
+    let output = run(&format!("{words} {FAILS}"));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(bytes(), before);
+    succeed(&format!("evaluate --run {}", out.display()));
+    // What the failed run did is to be seen, and is said where.
+    let aside = out.join(".new");
+    assert!(aside.join("run.toml").exists() && aside.join("metrics.jsonl").exists());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains(&aside.display().to_string()), "{printed}");
+
+    succeed(&format!("{words} --hidden 16 --epochs 3"));
+    let mut found: Vec<_> =
+        fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    found.sort();
+    assert_eq!(found, names);
+    assert_eq!(epochs(&out).len(), 3);
+    succeed(&format!("evaluate --run {}", out.display()));
+}
+
+/// At every moment at which it may be.
+#[test]
+fn a_run_that_is_killed_leaves_the_old_one_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train(&out, &format!("--data {GRAPH}"));
+    let before = computed(&out);
+    for n_epochs_seen in [0, 1, 3] {
+        let words = format!(
+            "train --quiet --data {GRAPH} --hidden 16 --epochs 1000000 --out {} --overwrite",
+            out.display()
+        );
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sylvie"))
+            .args(words.split(' '))
+            .spawn()
+            .unwrap();
+        let metrics = out.join(".new/metrics.jsonl");
+        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < n_epochs_seen {
+            assert!(child.try_wait().unwrap().is_none(), "the run goes on");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(computed(&out), before);
+        succeed(&format!("evaluate --run {}", out.display()));
+    }
+}
+
+#[test]
+fn what_is_no_run_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("summary.json"), "mine").unwrap();
+    let (_, line) =
+        fail(&format!("train --data {GRAPH} --overwrite --out {}", folder.path().display()));
+    assert!(line.contains("run.toml"), "{line}");
+    assert_eq!(fs::read(folder.path().join("summary.json")).unwrap(), b"mine");
+}
+
+#[test]
+fn two_runs_do_not_share_a_new_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words =
+        format!("train --quiet --data {GRAPH} --hidden 16 --epochs 3 --out {}", out.display());
+    let start = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sylvie"));
+        let command = command.args(words.split(' ')).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let children: Vec<_> = (0..4).map(|_| start()).collect();
+    let outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
+    let (done, refused): (Vec<_>, Vec<_>) = outputs.partition(|output| output.status.success());
+    assert_eq!((done.len(), refused.len()), (1, 3));
+    for output in refused {
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert!(line.starts_with("error: ") && line.lines().count() == 1, "{line}");
+    }
+    assert_eq!(epochs(&out).len(), 3);
+}
+
+#[test]
+fn a_score_that_is_not_defined_is_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let ring = folder.path().join("ring");
+    crate::files::ring(&ring);
+    // Of one class.
+    crate::files::array(&ring, "val.npy", &[2], &[6_i64, 8]);
+    let words = format!(
+        "--data {} --metric roc-auc --parts 2 --hidden 8 --epochs 6 --eval-every 2",
+        ring.display()
+    );
+    let out = folder.path().join("run");
+    let output = run(&format!("train {words} --out {}", out.display()));
+    assert!(output.status.success());
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(line.starts_with("warning: ") && line.lines().count() == 1, "{line}");
+    assert!(line.contains("roc-auc is not defined on the validation set"), "{line}");
+    let evaluated = run(&format!("evaluate --run {}", out.display()));
+    let line = String::from_utf8(evaluated.stderr).unwrap();
+    assert!(line.contains("validation set") && line.lines().count() == 1, "{line}");
+    assert_eq!(succeed(&format!("train {words} --quiet")), "");
+}
+
 #[test]
 fn a_folder_made_in_vain_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("run");
-    fail(&format!("train --data nowhere --out {}", out.display()));
-    assert!(!out.exists());
+    fs::create_dir(folder.path().join("a")).unwrap();
+    for out in ["run", "a/b/c"] {
+        let out = folder.path().join(out);
+        fail(&format!("train --data nowhere --out {}", out.display()));
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 0);
 }
 
 #[test]
@@ -164,11 +283,7 @@ fn the_metric_suits_the_labels() {
 fn nothing_is_left_where_training_fails() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    // A step this long carries every weight out of range.
-    let output = run(&format!(
-        "train --data {GRAPH} --hidden 16 --epochs 9 --norm none --lr 1e38 --out {}",
-        out.display()
-    ));
+    let output = run(&format!("train --data {GRAPH} {FAILS} --out {}", out.display()));
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with("error: ") && errors.lines().count() == 1, "{errors}");

@@ -99,6 +99,10 @@ fn what_does_not_fit_the_run_is_refused() {
     assert!(features.contains("has 8 features") && features.contains("is for 9"), "{features}");
     let classes = refused("--data synthetic:nodes=240,features=9,classes=4");
     assert!(classes.contains("has 4 classes") && classes.contains("is for 3"), "{classes}");
+    let labels = refused(&format!("--data {MULTI}"));
+    assert!(labels.contains("several a node") && labels.contains("one a node"), "{labels}");
+    let split = refused("--split-index 2");
+    assert!(split.contains("--split-index"), "{split}");
     let missing = refused("--data nowhere");
     assert!(missing.contains("nowhere"), "{missing}");
 
@@ -113,6 +117,20 @@ fn what_does_not_fit_the_run_is_refused() {
     assert!(refused("").contains("model.safetensors"));
     let (_, line) = fail(&format!("evaluate --run {}", folder.path().join("none").display()));
     assert!(line.contains("none"), "{line}");
+}
+
+#[test]
+fn a_run_whose_graph_is_gone_takes_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, ring) = (folder.path().join("run"), folder.path().join("ring"));
+    files::ring(&ring);
+    train(&run, &format!("--data {} --parts 2", ring.display()));
+    let moved = folder.path().join("moved");
+    fs::rename(&ring, &moved).unwrap();
+    let words = format!("evaluate --run {}", run.display());
+    let (_, line) = fail(&words);
+    assert!(line.contains("--data") && line.contains("no such file"), "{line}");
+    succeed(&format!("{words} --data {}", moved.display()));
 }
 
 #[test]

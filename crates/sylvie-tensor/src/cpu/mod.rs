@@ -10,6 +10,8 @@ mod sparse;
 mod threads;
 mod wire;
 
+use std::io;
+
 use sylvie_graph::{Block, DenseMatrix, SparseMatrix};
 use sylvie_random::Family;
 
@@ -31,7 +33,18 @@ impl CpuBackend {
     /// If the operating system refuses the threads.
     #[must_use]
     pub fn new(n_threads: usize) -> Self {
-        Self { threads: Threads::new(n_threads) }
+        match Self::try_new(n_threads) {
+            Ok(backend) => backend,
+            Err(error) => panic!("{n_threads} threads cannot be started: {error}"),
+        }
+    }
+
+    /// As [`CpuBackend::new`], for whoever takes the number of threads from outside.
+    ///
+    /// # Errors
+    /// The operating system refuses the threads.
+    pub fn try_new(n_threads: usize) -> io::Result<Self> {
+        Ok(Self { threads: Threads::try_new(n_threads)? })
     }
 }
 

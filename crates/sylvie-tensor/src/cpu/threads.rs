@@ -1,5 +1,6 @@
 //! A rank's own threads, and loops over row chunks whose results do not depend on their number.
 
+use std::io;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -15,14 +16,18 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// # Panics
-    /// If the operating system refuses the threads.
-    pub(crate) fn new(n_threads: usize) -> Self {
-        let pool = (n_threads > 1).then(|| {
-            let builder = rayon::ThreadPoolBuilder::new().num_threads(n_threads);
-            Arc::new(builder.build().expect("the operating system starts the threads"))
-        });
-        Self { pool }
+    /// # Errors
+    /// The operating system refuses the threads.
+    pub(crate) fn try_new(n_threads: usize) -> io::Result<Self> {
+        Self::build(n_threads, rayon::ThreadPoolBuilder::new())
+    }
+
+    fn build(n_threads: usize, builder: rayon::ThreadPoolBuilder) -> io::Result<Self> {
+        if n_threads <= 1 {
+            return Ok(Self { pool: None });
+        }
+        let pool = builder.num_threads(n_threads).build().map_err(io::Error::other)?;
+        Ok(Self { pool: Some(Arc::new(pool)) })
     }
 
     /// Calls `work(first_row, rows)` on consecutive chunks of `chunk_rows` rows of `out`.
@@ -96,5 +101,20 @@ impl Threads {
             Some(pool) if n > 1 => pool.install(|| (0..n).into_par_iter().map(&work).collect()),
             _ => (0..n).map(work).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Threads;
+
+    #[test]
+    fn threads_that_the_system_refuses_are_an_error() {
+        // No address space holds such a stack.
+        let refused = |n_threads| {
+            Threads::build(n_threads, rayon::ThreadPoolBuilder::new().stack_size(1 << 60))
+        };
+        assert!(refused(2).is_err());
+        assert!(refused(1).is_ok(), "one thread is the caller's");
     }
 }
