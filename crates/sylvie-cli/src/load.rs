@@ -1,6 +1,6 @@
 //! From a path to what each rank holds.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use sylvie::data;
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Assignment, Dataset, Role};
@@ -30,7 +30,8 @@ pub(crate) fn read(settings: &RunSettings, console: Console) -> Result<Dataset> 
 /// use, and a refusal is then a panic.
 fn start_readers() -> Result<()> {
     let builder = rayon::ThreadPoolBuilder::new().stack_size(READER_STACK_BYTES);
-    builder.build_global().context(
+    // As text: what the system says is in it, and its source would say it once more.
+    builder.build_global().map_err(|error| Error::msg(error.to_string())).context(
         "threads to read the graph cannot be started; RAYON_NUM_THREADS=1 takes as few as can be",
     )
 }

@@ -26,6 +26,7 @@ pub(crate) struct Summary {
     payload_bytes_per_epoch: u64,
     metadata_bytes_per_epoch: u64,
     fp32_bytes_per_epoch: u64,
+    reduce_bytes_per_epoch: u64,
     eval_bytes: u64,
     setup_bytes: u64,
     peak_rss_mb: Option<f64>,
@@ -41,6 +42,7 @@ pub(crate) struct EpochFigures {
     loss: f64,
     payload_bytes: u64,
     metadata_bytes: u64,
+    reduce_bytes: u64,
 }
 
 impl EpochFigures {
@@ -50,6 +52,7 @@ impl EpochFigures {
         self.loss = record.loss;
         self.payload_bytes = record.payload_bytes;
         self.metadata_bytes = record.metadata_bytes;
+        self.reduce_bytes = record.reduce_bytes;
     }
 
     /// Median time of an epoch; 0 without epochs.
@@ -85,6 +88,7 @@ impl Summary {
             payload_bytes_per_epoch: epochs.payload_bytes,
             metadata_bytes_per_epoch: epochs.metadata_bytes,
             fp32_bytes_per_epoch: outcome.fp32_bytes_per_epoch,
+            reduce_bytes_per_epoch: epochs.reduce_bytes,
             eval_bytes: outcome.eval_bytes,
             setup_bytes: outcome.setup_bytes,
             peak_rss_mb: crate::memory::peak_rss_mb(),
@@ -125,25 +129,29 @@ impl Summary {
             return "nothing was exchanged in training: no layer after the first reads across parts"
                 .to_owned();
         }
-        let apart = (self.eval_bytes + self.setup_bytes) as f64;
         let n_epochs = f64::from(self.epochs);
+        let reduced = self.reduce_bytes_per_epoch as f64;
+        let apart = (self.eval_bytes + self.setup_bytes) as f64 + reduced * n_epochs;
         let (run_sent, run_fp32) = (sent * n_epochs + apart, fp32 * n_epochs + apart);
         if sent == fp32 {
             return format!(
-                "sent {} an epoch, as many bytes as fp32; {} in the whole run, with raw features once \
-                 and evaluation every {} epochs",
+                "halo rows took {} an epoch, as many bytes as fp32; the whole run, with the all-reduce \
+                 of weight gradients ({} an epoch), raw features once and evaluation every {} epochs, \
+                 sent {}",
                 bytes(sent),
+                bytes(reduced),
+                settings.eval_every,
                 bytes(run_sent),
-                settings.eval_every
             );
         }
         format!(
-            "sent {} ({} instead of {} an epoch, metadata included)\n\
-             the whole run, with raw features once and evaluation in fp32 every {} epochs, sent {} \
-             ({} instead of {})",
+            "halo rows took {} ({} instead of {} an epoch, metadata included)\n\
+             the whole run, with the all-reduce of weight gradients ({} an epoch), raw features once \
+             and evaluation in fp32 every {} epochs, sent {} ({} instead of {})",
             compared(sent, fp32),
             bytes(sent),
             bytes(fp32),
+            bytes(reduced),
             settings.eval_every,
             compared(run_sent, run_fp32),
             bytes(run_sent),
@@ -177,6 +185,7 @@ mod tests {
             payload_bytes_per_epoch: 90,
             metadata_bytes_per_epoch: 10,
             fp32_bytes_per_epoch: 3000,
+            reduce_bytes_per_epoch: 50,
             eval_bytes: 1500,
             setup_bytes: 500,
             peak_rss_mb: None,
@@ -193,7 +202,8 @@ mod tests {
             "validation 0.5000, test 0.2500 (epoch 4)",
             "test at the end -",
             "30.0 times fewer bytes than fp32 (100 B instead of 3.00 kB an epoch, metadata included)",
-            "every 5 epochs, sent 10.7 times fewer bytes than fp32 (3.00 kB instead of 32.00 kB)",
+            "(50 B an epoch), raw features once",
+            "every 5 epochs, sent 9.3 times fewer bytes than fp32 (3.50 kB instead of 32.50 kB)",
             "results in there",
         ] {
             assert!(text.contains(words), "{words} in\n{text}");

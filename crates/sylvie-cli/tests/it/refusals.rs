@@ -246,6 +246,7 @@ fn threads_that_the_system_refuses() {
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{line}");
     assert!(line.lines().count() == 1 && line.contains("--threads"), "{line}");
+    assert_eq!(line.matches("os error").count(), 1, "{line}");
     fs::remove_dir_all(&out).unwrap();
     assert!(run("1").status.success());
 }

@@ -26,7 +26,9 @@ impl Threads {
         if n_threads <= 1 {
             return Ok(Self { pool: None });
         }
-        let pool = builder.num_threads(n_threads).build().map_err(io::Error::other)?;
+        let pool = builder.num_threads(n_threads).build();
+        // As text: what the system says is in it, and its source would say it once more.
+        let pool = pool.map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self { pool: Some(Arc::new(pool)) })
     }
 
