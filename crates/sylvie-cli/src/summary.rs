@@ -218,9 +218,9 @@ mod tests {
         let linear = Summary { fp32_bytes_per_epoch: 0, ..summary() };
         assert!(linear.savings(&settings).contains("nothing was exchanged"));
         let same = Summary { fp32_bytes_per_epoch: 100, ..summary() };
-        assert!(same.savings(&settings).starts_with("sent 100 B an epoch, as many"));
+        assert!(same.savings(&settings).starts_with("halo rows took 100 B an epoch, as many"));
         let more = Summary { fp32_bytes_per_epoch: 50, ..summary() };
-        assert!(more.savings(&settings).starts_with("sent 2.0 times as many bytes"));
+        assert!(more.savings(&settings).starts_with("halo rows took 2.0 times as many bytes"));
     }
 
     #[test]

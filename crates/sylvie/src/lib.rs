@@ -23,3 +23,8 @@ pub use sylvie_partition as partition;
 pub use sylvie_pipeline as pipeline;
 pub use sylvie_random as random;
 pub use sylvie_tensor as tensor;
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
