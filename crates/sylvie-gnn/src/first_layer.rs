@@ -9,6 +9,7 @@ use crate::config::ModelKind;
 use crate::gcn;
 use crate::input::{Context, Input};
 use crate::sage;
+use crate::structure::{gcn_factor, mean_factor};
 
 /// The raw features of the own rows, and their aggregate with the neighbours', computed once.
 pub struct KeptAggregate<B: Backend> {
@@ -143,7 +144,6 @@ fn sparse_aggregate(
             Features::Dense(_) => panic!("dense halo features beside sparse own ones"),
         }))
         .collect();
-    let gcn_factor = |degree: u32| (1.0 / (f64::from(degree) + 1.0).sqrt()) as f32;
     let mut sum = RowSum::new(own.n_cols());
     let (mut indptr, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
     let mut next = vec![0; part.blocks.len()];
@@ -163,8 +163,7 @@ fn sparse_aggregate(
         }
         let factor = match kind {
             ModelKind::Gcn => gcn_factor(degree),
-            _ if degree == 0 => 0.0,
-            _ => 1.0 / degree as f32,
+            _ => mean_factor(degree),
         };
         sum.take(factor, &mut indices, &mut values);
         indptr.push(indices.len() as u64);

@@ -36,8 +36,7 @@ impl<B: Backend> Structure<B> {
     #[must_use]
     pub fn new(backend: &B, part: &PartGraph) -> Self {
         let n_local = part.n_local();
-        let mean: Vec<f32> =
-            part.degrees.iter().map(|&d| if d == 0 { 0.0 } else { 1.0 / d as f32 }).collect();
+        let mean: Vec<f32> = part.degrees.iter().map(|&degree| mean_factor(degree)).collect();
         Self {
             n_local,
             own_keys: backend.upload_index(&part.own_ids),
@@ -62,7 +61,16 @@ impl<B: Backend> HaloBlock<B> {
 }
 
 fn gcn_factors<B: Backend>(backend: &B, degrees: &[u32]) -> B::Matrix {
-    let factors: Vec<f32> =
-        degrees.iter().map(|&d| (1.0 / (f64::from(d) + 1.0).sqrt()) as f32).collect();
+    let factors: Vec<f32> = degrees.iter().map(|&degree| gcn_factor(degree)).collect();
     backend.upload(degrees.len(), 1, &factors)
+}
+
+/// GCN's `1 / sqrt(degree + 1)`: the edge to oneself counts.
+pub(crate) fn gcn_factor(degree: u32) -> f32 {
+    (1.0 / (f64::from(degree) + 1.0).sqrt()) as f32
+}
+
+/// SAGE's `1 / degree`, 0 without neighbours.
+pub(crate) fn mean_factor(degree: u32) -> f32 {
+    if degree == 0 { 0.0 } else { 1.0 / degree as f32 }
 }

@@ -102,8 +102,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
         out: &mut Self::Matrix,
     );
 
-    /// `out += x`.
-    fn add(&self, x: &Self::Matrix, out: &mut Self::Matrix);
     /// Each row of `x` times its entry of `factors` (`n x 1`).
     fn scale_rows(&self, factors: &Self::Matrix, x: &mut Self::Matrix);
     /// `out[i] += factors[i] * x[i]` for each row `i`.

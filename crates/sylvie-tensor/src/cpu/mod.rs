@@ -111,12 +111,6 @@ impl Backend for CpuBackend {
         sparse::sparse_matmul_tn(&self.threads, a, b, mode, out);
     }
 
-    fn add(&self, x: &DenseMatrix, out: &mut DenseMatrix) {
-        assert_same_shape(x, out);
-        row_wise::each_row(&self.threads, out, |row, sums| {
-            kernels::add_scaled(1.0, x.row(row), sums);
-        });
-    }
     fn scale_rows(&self, factors: &DenseMatrix, x: &mut DenseMatrix) {
         assert_eq!((factors.n_rows(), factors.n_cols()), (x.n_rows(), 1), "shape of row factors");
         row_wise::each_row(&self.threads, x, |row, values| {

@@ -76,7 +76,6 @@ fn sparse_products() {
 fn row_wise_primitives() {
     let (x, factors) = (real_matrix(1, N_ROWS, 3), real_matrix(2, N_ROWS, 1));
     let (bias, gain) = (real_matrix(3, 1, 3), real_matrix(4, 1, 3));
-    same_output((N_ROWS, 3), |b, _, out| b.add(&x, out));
     same_output((N_ROWS, 3), |b, _, out| b.scale_rows(&factors, out));
     same_output((N_ROWS, 3), |b, _, out| b.add_scaled_rows(&x, &factors, out));
     same_output((N_ROWS, 3), |b, _, out| b.add_bias(&bias, out));
