@@ -93,6 +93,20 @@ pub trait Communicator {
         recvs: &[Incoming],
     ) -> Result<Self::Pending, CommError>;
 
+    /// Whether everything of the exchange has arrived, so that [`wait`](Self::wait) would return at once.
+    ///
+    /// Never blocks. Lets the transport make progress, for exchanges and collectives alike where that
+    /// depends on calls, so that whoever computes may ask between two pieces of work. Once true, it
+    /// stays true.
+    ///
+    /// # Errors
+    /// As for every call; [`CommError::Timeout`], with the first missing peer in the order of `recvs`,
+    /// once the exchange has been in flight for longer than the deadline. As for [`wait`](Self::wait)
+    /// where a message that is not the one due has been found.
+    /// # Panics
+    /// If `pending` comes from another rank.
+    fn is_ready(&mut self, pending: &Self::Pending) -> Result<bool, CommError>;
+
     /// Blocks until everything of the exchange has arrived, and returns it in the order of `recvs`.
     ///
     /// The buffers are the caller's, to be used for later sends: forward and backward of a pair mirror
@@ -164,6 +178,10 @@ impl<C: Communicator> Communicator for &mut C {
         recvs: &[Incoming],
     ) -> Result<Self::Pending, CommError> {
         (**self).start(tag, sends, recvs)
+    }
+
+    fn is_ready(&mut self, pending: &Self::Pending) -> Result<bool, CommError> {
+        (**self).is_ready(pending)
     }
 
     fn wait(&mut self, pending: Self::Pending) -> Result<Vec<Received<Self::Buffer>>, CommError> {

@@ -41,7 +41,8 @@ pub enum CommError {
         /// What it said.
         cause: String,
     },
-    /// A peer's message did not arrive within the deadline.
+    /// A peer's message did not arrive within the deadline of a call, or of an exchange that was only
+    /// polled.
     #[error("rank {rank} waited {waited:?} in vain for rank {peer} in {operation}")]
     Timeout {
         /// The rank that waited.
@@ -50,7 +51,7 @@ pub enum CommError {
         operation: Operation,
         /// The first rank whose message was missing.
         peer: usize,
-        /// Time since the start of the call.
+        /// Time since the start of the call, or of the polled exchange.
         waited: Duration,
     },
     /// A peer finished although this rank still had business with it.

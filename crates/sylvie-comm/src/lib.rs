@@ -3,8 +3,9 @@
 //! A *rank* is one worker of a run. Ranks meet in three ways, all of them calls of [`Communicator`]:
 //!
 //! - an **exchange**: every rank hands over at most one buffer for each other rank and goes on
-//!   computing; [`wait`](Communicator::wait) gives it the buffers that arrived. Several exchanges may
-//!   be in flight, and each carries a [`Tag`] (epoch, layer, pass, purpose);
+//!   computing; [`is_ready`](Communicator::is_ready) tells it, without blocking, whether all that it is
+//!   owed has arrived, and [`wait`](Communicator::wait) gives it the buffers. Several exchanges may be
+//!   in flight, and each carries a [`Tag`] (epoch, layer, pass, purpose);
 //! - a **collective**: [`all_gather`](Communicator::all_gather) of a few bytes and
 //!   [`reduce`](Communicator::reduce) of a vector of `f32`, with the same bits on every transport;
 //! - an **abort**: whatever any rank is doing, its current or next call fails and names the cause.

@@ -1,5 +1,6 @@
 //! A communicator that dawdles.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -7,13 +8,28 @@ use sylvie_comm::{CommError, Communicator, Incoming, Outgoing, Received, Tag, Tr
 
 use crate::mix;
 
-/// Sleeps for a random time of at most 255 microseconds before each call, so that the messages of
-/// each rank come late by different amounts.
+/// Delivers late by random amounts, and otherwise what the communicator inside it delivers.
+///
+/// - Before half of all calls it sleeps, for at most 255 microseconds, so that the messages of each rank
+///   are sent and looked for late by different amounts.
+/// - [`is_ready`](Communicator::is_ready) denies up to 7 times that an exchange has arrived which has.
+///   Then it is true for good. Errors are passed on at once.
+///
+/// Any communicator may be inside, a `&mut` of one too.
 #[derive(Debug)]
 pub struct Jittered<C> {
     inner: C,
     seed: u64,
     n_calls: u64,
+}
+
+/// An exchange in flight that arrives late.
+#[derive(Debug)]
+#[must_use = "an exchange must be waited for"]
+pub struct Late<P> {
+    inner: P,
+    /// How often its arrival will still be denied.
+    n_denials: AtomicU32,
 }
 
 impl<C: Communicator> Jittered<C> {
@@ -23,19 +39,21 @@ impl<C: Communicator> Jittered<C> {
         Self { inner, seed, n_calls: 0 }
     }
 
-    fn dawdle(&mut self) {
+    /// Sleeps or does not, and returns the bits that did not decide it.
+    fn dawdle(&mut self) -> u64 {
         self.n_calls += 1;
         let draw = mix(&[self.seed, self.inner.rank() as u64, self.n_calls]);
         // Half of the calls come at once.
         if draw & 1 == 1 {
             thread::sleep(Duration::from_micros(draw >> 56));
         }
+        draw >> 1
     }
 }
 
 impl<C: Communicator> Communicator for Jittered<C> {
     type Buffer = C::Buffer;
-    type Pending = C::Pending;
+    type Pending = Late<C::Pending>;
 
     fn rank(&self) -> usize {
         self.inner.rank()
@@ -51,13 +69,22 @@ impl<C: Communicator> Communicator for Jittered<C> {
         sends: Vec<Outgoing<Self::Buffer>>,
         recvs: &[Incoming],
     ) -> Result<Self::Pending, CommError> {
+        let n_denials = AtomicU32::new((self.dawdle() % 8) as u32);
+        Ok(Late { inner: self.inner.start(tag, sends, recvs)?, n_denials })
+    }
+
+    fn is_ready(&mut self, pending: &Self::Pending) -> Result<bool, CommError> {
         self.dawdle();
-        self.inner.start(tag, sends, recvs)
+        let is_ready = self.inner.is_ready(&pending.inner)?;
+        let one_less = |n_denials: u32| n_denials.checked_sub(1);
+        let denies =
+            || pending.n_denials.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        Ok(is_ready && denies().is_err())
     }
 
     fn wait(&mut self, pending: Self::Pending) -> Result<Vec<Received<Self::Buffer>>, CommError> {
         self.dawdle();
-        self.inner.wait(pending)
+        self.inner.wait(pending.inner)
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
@@ -68,6 +95,11 @@ impl<C: Communicator> Communicator for Jittered<C> {
     fn reduce(&mut self, values: &mut [f32]) -> Result<(), CommError> {
         self.dawdle();
         self.inner.reduce(values)
+    }
+
+    fn barrier(&mut self) -> Result<(), CommError> {
+        self.dawdle();
+        self.inner.barrier()
     }
 
     fn abort(&mut self, cause: &str) {

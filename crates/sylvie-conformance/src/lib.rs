@@ -17,7 +17,7 @@ mod plan;
 
 use sylvie_comm::{CommError, Communicator, RankError};
 
-pub use jitter::Jittered;
+pub use jitter::{Jittered, Late};
 pub use plan::{Plan, PlannedExchange, plans};
 
 /// Runs ranks of one transport.

@@ -1,6 +1,7 @@
 //! Messages of exchanges: sent at once, matched on arrival against what is due.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 
@@ -14,6 +15,7 @@ use crate::{CommError, Incoming, MessageLength, Received, Tag};
 pub struct PendingExchange {
     pub(super) rank: usize,
     pub(super) tag: Tag,
+    pub(super) started: Instant,
     number: u64,
     recvs: Vec<Incoming>,
 }
@@ -38,7 +40,7 @@ struct Mailbox<B> {
     from: Receiver<Message<B>>,
     /// In the order in which exchanges were started, which is the order of arrival.
     due: VecDeque<Due>,
-    /// Arrived while the rank waited for a later exchange.
+    /// Arrived while the rank waited for a later exchange, or polled.
     early: Vec<(u64, B)>,
 }
 
@@ -68,18 +70,41 @@ impl<B> Exchanges<B> {
     }
 
     /// Notes what must arrive for a new exchange.
-    pub(super) fn expect(&mut self, tag: Tag, recvs: &[Incoming]) -> PendingExchange {
+    pub(super) fn expect(
+        &mut self,
+        tag: Tag,
+        recvs: &[Incoming],
+        watch: &Watch,
+    ) -> PendingExchange {
         let number = self.n_started;
         self.n_started += 1;
         for recv in recvs {
             let due = Due { exchange: number, tag, n_bytes: recv.bytes };
             self.mailboxes[recv.peer].due.push_back(due);
         }
-        PendingExchange { rank: self.rank, tag, number, recvs: recvs.to_vec() }
+        let (rank, started) = (self.rank, watch.started());
+        PendingExchange { rank, tag, started, number, recvs: recvs.to_vec() }
     }
 }
 
 impl<B: MessageLength> Exchanges<B> {
+    /// Whether all of `pending` is there. Looks into the mailbox of every peer, so that a fault of one
+    /// is found even while another is late.
+    pub(super) fn is_complete(
+        &mut self,
+        pending: &PendingExchange,
+        watch: &Watch,
+    ) -> Result<bool, CommError> {
+        let mut missing = None;
+        for &Incoming { peer, .. } in &pending.recvs {
+            if !self.mailboxes[peer].has(peer, pending.number, watch)? {
+                missing = missing.or(Some(peer));
+            }
+        }
+        missing.map_or(Ok(()), |peer| watch.check_deadline(peer))?;
+        Ok(missing.is_none())
+    }
+
     /// Blocks until all of `pending` is there.
     pub(super) fn complete(
         &mut self,
@@ -97,18 +122,38 @@ impl<B: MessageLength> Exchanges<B> {
 impl<B: MessageLength> Mailbox<B> {
     /// The message of `exchange`; those of older exchanges that lie before it are put aside.
     fn take(&mut self, peer: usize, exchange: u64, watch: &Watch) -> Result<B, CommError> {
-        if let Some(slot) = self.early.iter().position(|(number, _)| *number == exchange) {
+        if let Some(slot) = self.slot(exchange) {
             return Ok(self.early.swap_remove(slot).1);
         }
         loop {
             let message = watch.receive(&self.from, peer)?;
-            let due = self.due.pop_front().expect("the awaited message is still due");
-            let buffer = due.accept(peer, message)?;
-            if due.exchange == exchange {
+            let (number, buffer) = self.accept(peer, message)?;
+            if number == exchange {
                 return Ok(buffer);
             }
-            self.early.push((due.exchange, buffer));
+            self.early.push((number, buffer));
         }
+    }
+
+    /// Whether the message of `exchange` is here; it is put aside with those that lie before it.
+    fn has(&mut self, peer: usize, exchange: u64, watch: &Watch) -> Result<bool, CommError> {
+        while self.slot(exchange).is_none() {
+            let Some(message) = watch.poll(&self.from, peer)? else { return Ok(false) };
+            let early = self.accept(peer, message)?;
+            self.early.push(early);
+        }
+        Ok(true)
+    }
+
+    /// Where the message of `exchange` lies, if it has been put aside.
+    fn slot(&self, exchange: u64) -> Option<usize> {
+        self.early.iter().position(|(number, _)| *number == exchange)
+    }
+
+    /// The exchange to which the next message belongs, and its buffer.
+    fn accept(&mut self, peer: usize, message: Message<B>) -> Result<(u64, B), CommError> {
+        let due = self.due.pop_front().expect("the awaited message is still due");
+        Ok((due.exchange, due.accept(peer, message)?))
     }
 }
 

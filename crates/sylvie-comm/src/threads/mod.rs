@@ -12,7 +12,7 @@ mod run;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -31,7 +31,8 @@ pub use run::{RankError, run_ranks};
 /// Settings of ranks that are threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadOptions {
-    /// How long one call may wait for its peers. It must exceed the longest computation between two
+    /// How long one call may wait for its peers, and how long an exchange may be in flight when it is
+    /// [polled](Communicator::is_ready). It must exceed the longest computation between two
     /// calls, since the fastest rank waits that long for the slowest.
     pub deadline: Duration,
     /// Stack of each rank's thread.
@@ -107,16 +108,31 @@ impl<B> Threads<B> {
         operation: Operation,
         run: impl FnOnce(&mut Self, &Watch) -> Result<T, CommError>,
     ) -> Result<T, CommError> {
+        self.guarded_since(Instant::now(), operation, run)
+    }
+
+    /// As [`guarded`](Self::guarded), with a deadline that counts from `started`.
+    fn guarded_since<T>(
+        &mut self,
+        started: Instant,
+        operation: Operation,
+        run: impl FnOnce(&mut Self, &Watch) -> Result<T, CommError>,
+    ) -> Result<T, CommError> {
         self.alarm.check()?;
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let watch = Watch::new(self.rank, operation, self.alarm.clone(), self.deadline);
+        let watch = Watch::new(self.rank, operation, self.alarm.clone(), started, self.deadline);
         let outcome = run(self, &watch);
         if let Err(failure) = &outcome {
             self.failure = Some(failure.clone());
         }
         outcome
+    }
+
+    fn assert_own(&self, pending: &PendingExchange) {
+        let (rank, found) = (self.rank, pending.rank);
+        assert!(rank == found, "rank {rank} waits for an exchange of rank {found}");
     }
 
     fn assert_peers(&self, what: &str, peers: impl Iterator<Item = usize>) {
@@ -161,17 +177,19 @@ impl<B: Send + MessageLength> Communicator for Threads<B> {
                 this.exchanges.send(tag, send.peer, send.buffer, watch)?;
                 this.traffic.record(tag, payload_bytes, metadata_bytes);
             }
-            Ok(this.exchanges.expect(tag, recvs))
+            Ok(this.exchanges.expect(tag, recvs, watch))
+        })
+    }
+
+    fn is_ready(&mut self, pending: &PendingExchange) -> Result<bool, CommError> {
+        self.assert_own(pending);
+        self.guarded_since(pending.started, Operation::Exchange(pending.tag), |this, watch| {
+            this.exchanges.is_complete(pending, watch)
         })
     }
 
     fn wait(&mut self, pending: PendingExchange) -> Result<Vec<Received<B>>, CommError> {
-        assert!(
-            pending.rank == self.rank,
-            "rank {} waits for an exchange of rank {}",
-            self.rank,
-            pending.rank
-        );
+        self.assert_own(&pending);
         self.guarded(Operation::Exchange(pending.tag), |this, watch| {
             this.exchanges.complete(&pending, watch)
         })

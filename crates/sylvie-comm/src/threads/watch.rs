@@ -17,8 +17,18 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(rank: usize, operation: Operation, alarm: Alarm, deadline: Duration) -> Self {
-        Self { rank, operation, alarm, started: Instant::now(), deadline }
+    pub(super) fn new(
+        rank: usize,
+        operation: Operation,
+        alarm: Alarm,
+        started: Instant,
+        deadline: Duration,
+    ) -> Self {
+        Self { rank, operation, alarm, started, deadline }
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
     }
 
     pub(super) fn operation(&self) -> Operation {
@@ -28,10 +38,8 @@ impl Watch {
     /// The next message of `peer`; sleeps until it is there, the run is aborted, the peer has left
     /// or the call's deadline has passed.
     pub(super) fn receive<T>(&self, from: &Receiver<T>, peer: usize) -> Result<T, CommError> {
-        match from.try_recv() {
-            Ok(message) => return Ok(message),
-            Err(TryRecvError::Disconnected) => return Err(self.departed(peer)),
-            Err(TryRecvError::Empty) => {}
+        if let Some(message) = self.poll(from, peer)? {
+            return Ok(message);
         }
         let mut select = Select::new();
         let from_peer = select.recv(from);
@@ -48,6 +56,20 @@ impl Watch {
             },
             Err(_) => Err(self.timeout(peer)),
         }
+    }
+
+    /// The next message of `peer` if it is there.
+    pub(super) fn poll<T>(&self, from: &Receiver<T>, peer: usize) -> Result<Option<T>, CommError> {
+        match from.try_recv() {
+            Ok(message) => Ok(Some(message)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(self.departed(peer)),
+        }
+    }
+
+    /// Fails once the deadline has passed, for want of a message of `peer`.
+    pub(super) fn check_deadline(&self, peer: usize) -> Result<(), CommError> {
+        if self.started.elapsed() > self.deadline { Err(self.timeout(peer)) } else { Ok(()) }
     }
 
     /// Hands `message` to `peer`, which never blocks.
