@@ -110,8 +110,28 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn add_bias(&self, bias: &Self::Matrix, x: &mut Self::Matrix);
     /// `out (+)=` the sum of the rows of `x`; `out` is `1 x n`.
     fn column_sums(&self, x: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out[rows[i]] += x[i]` for each `i`.
+    ///
+    /// # Shapes
+    /// `x` n x d, `rows` n, `out` any number of rows x d.
+    /// # Panics
+    /// If the shapes do not fit or an entry of `rows` is not a row of `out`. The entries are distinct:
+    /// with one that occurs twice, what its row becomes is unspecified.
+    fn scatter_add(&self, x: &Self::Matrix, rows: &Self::Index, out: &mut Self::Matrix);
+    /// `average = decay * average + (1 - decay) * x`, value by value: an exponential moving average.
+    ///
+    /// `1 - decay` is rounded once; then each value takes two multiplications and one addition, each
+    /// rounded to f32, none fused: `(decay * average) + ((1 - decay) * x)`.
+    ///
+    /// # Paper
+    /// The smoothing of PipeGCN.
+    fn smooth(&self, decay: f32, x: &Self::Matrix, average: &mut Self::Matrix);
+    /// Sets all values to 0.
+    fn fill_zero(&self, x: &mut Self::Matrix);
 
     /// `out[v] += sum over the block's edges (u, v) of column_scale[u] * x[u]`, in column order.
+    ///
+    /// A column whose factor is 0 is left out: its row of `x` is not read and may hold anything.
     ///
     /// Shapes: `x` columns-of-block x d, `column_scale` columns-of-block x 1, `out` n_local x d.
     fn aggregate(
@@ -123,6 +143,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     );
     /// `out[u] += column_scale[u] * sum over the block's edges (u, v) of dy[v]`, in row order: the
     /// backward of [`Backend::aggregate`].
+    ///
+    /// The row of `out` of a column whose factor is 0 is neither read nor written.
     fn aggregate_transposed(
         &self,
         block: &Self::Adjacency,
@@ -152,6 +174,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
         target: &Self::Matrix,
     ) -> Attention<Self::Matrix>;
     /// Adds the edges of a block, in column order.
+    ///
+    /// In a head where a column's source score is minus infinity the column takes no part, here and in
+    /// the backward pass: its values are not read and may hold anything, its gradients are 0. The same
+    /// holds for a row's edge to itself. A row that no column takes part in has zeros for its mean and
+    /// minus infinity for its log of the sum.
     fn attention_add_block(
         &self,
         block: &Self::Adjacency,

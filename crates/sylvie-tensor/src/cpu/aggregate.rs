@@ -69,16 +69,23 @@ pub(super) fn aggregate(
     block.assert_rows_below(out.n_rows());
     let width = x.n_cols();
     threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
-        let mut factors = Vec::new();
+        let (mut kept, mut factors) = (Vec::new(), Vec::new());
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
             let row_sums = &mut sums[offset..offset + width];
             let columns = block.forward.row(position);
             match column_scale {
                 Some(scale) => {
+                    kept.clear();
                     factors.clear();
-                    factors.extend(columns.iter().map(|&u| scale.values()[u as usize]));
-                    add_products(columns, &factors, x.values(), row_sums);
+                    for &column in columns {
+                        let factor = scale.values()[column as usize];
+                        if factor != 0.0 {
+                            kept.push(column);
+                            factors.push(factor);
+                        }
+                    }
+                    add_products(&kept, &factors, x.values(), row_sums);
                 }
                 None => add_rows(columns, x.values(), row_sums),
             }
@@ -101,10 +108,13 @@ pub(super) fn aggregate_transposed(
     threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
         let mut row_sums = vec![0.0; width];
         for (column, out_row) in sums.chunks_exact_mut(width).enumerate() {
+            let factor = column_scale.map_or(1.0, |scale| scale.values()[first + column]);
+            if factor == 0.0 {
+                continue;
+            }
             let readers = block.transposed.row(first + column);
             row_sums.fill(0.0);
             add_rows(readers, dy.values(), &mut row_sums);
-            let factor = column_scale.map_or(1.0, |scale| scale.values()[first + column]);
             add_scaled(factor, &row_sums, out_row);
         }
     });

@@ -19,6 +19,11 @@ fn leaky_slope(score: f32) -> f32 {
     if score > 0.0 { 1.0 } else { NEGATIVE_SLOPE }
 }
 
+/// Whether a column with this source score is among those that the softmax is over.
+fn takes_part(source: f32) -> bool {
+    source != f32::NEG_INFINITY
+}
+
 /// Columns of one head.
 ///
 /// # Panics
@@ -112,12 +117,20 @@ pub(super) fn begin(
     assert_shape(target, shape, "target scores");
     let mut max = zeros(source.n_rows(), source.n_cols());
     let mut sum = max.clone();
-    sum.values_mut().fill(1.0);
+    let mut sums = values.clone();
+    let width = values.n_cols() / source.n_cols();
     let pairs = source.values().iter().zip(target.values());
-    for (score, (&s, &t)) in max.values_mut().iter_mut().zip(pairs) {
-        *score = leaky(s + t);
+    let statistics = max.values_mut().iter_mut().zip(sum.values_mut());
+    let own = sums.values_mut().chunks_exact_mut(width);
+    for (((max, sum), own), (&s, &t)) in statistics.zip(own).zip(pairs) {
+        if takes_part(s) {
+            (*max, *sum) = (leaky(s + t), 1.0);
+        } else {
+            *max = f32::NEG_INFINITY;
+            own.fill(0.0);
+        }
     }
-    Attention { max, sum, values: values.clone() }
+    Attention { max, sum, values: sums }
 }
 
 /// Rescales what was summed so far to a larger maximum.
@@ -166,6 +179,9 @@ pub(super) fn add_block(
                     let largest = columns.iter().map(|&u| score(u)).fold(*max, f32::max);
                     raise_max(largest, max, sum, sums);
                     for &u in columns {
+                        if !takes_part(source.row(u as usize)[head]) {
+                            continue;
+                        }
                         let weight = (score(u) - *max).exp();
                         *sum += weight;
                         add_scaled(weight, &values.row(u as usize)[head * width..][..width], sums);
@@ -187,6 +203,9 @@ pub(super) fn finish(threads: &Threads, state: &mut Attention<DenseMatrix>) {
     threads.row_chunks(state.values.values_mut(), width, CHUNK_ROWS * n_heads, |first, rows| {
         for (place, values) in rows.chunks_exact_mut(width).enumerate() {
             let total = sum.values()[first + place];
+            if total == 0.0 {
+                continue;
+            }
             values.iter_mut().for_each(|value| *value /= total);
         }
     });
@@ -216,6 +235,9 @@ pub(super) fn self_backward(
             let place = row * n_heads + head;
             let at = place * width;
             let dy = &rows.dy.values()[at..at + width];
+            if !takes_part(source.values()[place]) {
+                continue;
+            }
             let score = source.values()[place] + target.values()[place];
             let (weight, dscore) = edge_backward(
                 score,
@@ -297,6 +319,10 @@ fn column_gradients(
         for (&row, dscores) in block.transposed.row(column).iter().zip(&mut edges) {
             let row = row as usize;
             for (head, dscore) in dscores.iter_mut().enumerate() {
+                if !takes_part(source.row(column)[head]) {
+                    *dscore = 0.0;
+                    continue;
+                }
                 let part = head * width..(head + 1) * width;
                 let dy = &rows.dy.row(row)[part.clone()];
                 let (weight, gradient) = edge_backward(

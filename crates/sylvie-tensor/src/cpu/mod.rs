@@ -6,6 +6,7 @@ mod dense;
 mod kernels;
 mod loss;
 mod row_wise;
+mod scatter;
 mod sparse;
 mod threads;
 mod wire;
@@ -133,6 +134,21 @@ impl Backend for CpuBackend {
     }
     fn column_sums(&self, x: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
         row_wise::column_sums(&self.threads, x, mode, out);
+    }
+    fn scatter_add(&self, x: &DenseMatrix, rows: &Vec<u32>, out: &mut DenseMatrix) {
+        scatter::scatter_add(&self.threads, x, rows, out);
+    }
+    fn smooth(&self, decay: f32, x: &DenseMatrix, average: &mut DenseMatrix) {
+        assert_same_shape(x, average);
+        let rest = 1.0 - decay;
+        row_wise::each_row(&self.threads, average, |row, average| {
+            for (average, &x) in average.iter_mut().zip(x.row(row)) {
+                *average = decay * *average + rest * x;
+            }
+        });
+    }
+    fn fill_zero(&self, x: &mut DenseMatrix) {
+        row_wise::each_row(&self.threads, x, |_, values| values.fill(0.0));
     }
 
     fn aggregate(

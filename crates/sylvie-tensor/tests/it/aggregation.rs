@@ -115,3 +115,46 @@ fn blocks_of_ascending_columns_give_the_same_bits() {
     }
     assert_eq!(crate::bits(whole.values()), crate::bits(pieces.values()));
 }
+
+/// Columns with a factor of 0 hold NaN: nobody reads them, and their own gradients stay as they were.
+#[test]
+fn columns_without_weight_are_left_out() {
+    let backend = backend();
+    let (n_local, n_columns, width) = (300, 200, 67);
+    let edges = edges(5, n_local, n_columns, 3000);
+    let adjacency = backend.upload_block(&block(n_columns, &edges));
+    let mut scale = crate::real_matrix(6, n_columns, 1);
+    for (column, factor) in scale.values_mut().iter_mut().enumerate() {
+        match column % 4 {
+            0 => *factor = 0.0,
+            1 => *factor = -0.0,
+            _ => {}
+        }
+    }
+    let is_left_out = |column: usize| column % 4 < 2;
+    let finite = crate::real_matrix(7, n_columns, width);
+    let mut x = finite.clone();
+    for (column, row) in x.values_mut().chunks_exact_mut(width).enumerate() {
+        if is_left_out(column) {
+            row.fill(f32::NAN);
+        }
+    }
+    let before = crate::real_matrix(8, n_local, width);
+    let mut out = before.clone();
+    backend.aggregate(&adjacency, Some(&scale), &x, &mut out);
+    let expected = gathered(&edges, Some(&scale), &finite, &before);
+    assert_eq!(crate::bits(out.values()), crate::bits(&expected));
+
+    let dy = crate::real_matrix(9, n_local, width);
+    let mut dx = x.clone();
+    backend.aggregate_transposed(&adjacency, Some(&scale), &dy, &mut dx);
+    let mut others = finite.clone();
+    backend.aggregate_transposed(&adjacency, Some(&scale), &dy, &mut others);
+    for column in 0..n_columns {
+        let (found, before) = (crate::bits(dx.row(column)), crate::bits(x.row(column)));
+        assert_eq!(found == before, is_left_out(column), "column {column}");
+        if !is_left_out(column) {
+            assert_eq!(found, crate::bits(others.row(column)), "column {column}");
+        }
+    }
+}

@@ -290,3 +290,65 @@ fn the_dense_version_differentiates_itself() {
     check(|case| &mut case.source, &dense.dsource);
     check(|case| &mut case.target, &dense.dtarget);
 }
+
+#[test]
+fn source_scores_of_minus_infinity_have_no_weight() {
+    let mut case = Case::new(3, 20, 30, 3, 4);
+    // Own rows keep their edge to themselves, some heads of other columns are shut.
+    for score in case.source.values_mut()[20 * 3..].iter_mut().step_by(2) {
+        *score = f32::NEG_INFINITY;
+    }
+    case.check(&[7, 20], 1e-5);
+}
+
+/// Results of one block, forward and backward, with no edge of a row to itself.
+fn one_block(n_local: usize, edges: &[(u32, u32)], inputs: [&Matrix; 4]) -> Vec<Matrix> {
+    let [values, source, target, dy] = inputs;
+    let backend = backend();
+    let adjacency = backend.upload_block(&block(values.n_rows(), edges));
+    // Rows that take no part in their own softmax.
+    let nobody = matrix(n_local, 1, &vec![f32::NEG_INFINITY; n_local]);
+    let nothing = matrix(n_local, values.n_cols(), &vec![f32::NAN; n_local * values.n_cols()]);
+    let mut state: Attention<Matrix> = backend.attention_begin(&nothing, &nobody, target);
+    backend.attention_add_block(&adjacency, values, source, target, &mut state);
+    backend.attention_finish(&mut state);
+    let dot = backend.head_dots(dy, &state.values, 1);
+    let rows = AttentionRows { log_sum: &state.max, dot: &dot, dy };
+    let mut own = (backend.zeros(n_local, values.n_cols()), backend.zeros(n_local, 1));
+    let mut halo =
+        (backend.zeros(values.n_rows(), values.n_cols()), backend.zeros(values.n_rows(), 1));
+    let mut dtarget = backend.zeros(n_local, 1);
+    let grads = AttentionGrads { values: &mut own.0, source: &mut own.1, target: &mut dtarget };
+    backend.attention_self_backward(&nothing, &nobody, target, rows, grads);
+    for gradients in [&own.0, &own.1, &dtarget] {
+        assert!(gradients.values().iter().all(|&value| value == 0.0), "no part, no gradient");
+    }
+    let grads = AttentionGrads { values: &mut halo.0, source: &mut halo.1, target: &mut dtarget };
+    backend.attention_block_backward(&adjacency, values, source, target, rows, grads);
+    vec![state.values, state.max, dot, halo.0, halo.1, dtarget]
+}
+
+/// Edges of columns that take no part may as well not be there, whatever their values.
+#[test]
+fn columns_that_take_no_part_are_not_read() {
+    let (n_local, n_columns, width) = (150, 90, 9);
+    let all = edges(1, n_local, n_columns, 400);
+    let is_shut = |column: u32| column % 3 != 1;
+    let open: Vec<_> = all.iter().copied().filter(|&(_, column)| !is_shut(column)).collect();
+    let (mut values, mut source) = (real_matrix(2, n_columns, width), real_matrix(3, n_columns, 1));
+    let (target, dy) = (real_matrix(4, n_local, 1), real_matrix(5, n_local, width));
+    let expected = one_block(n_local, &open, [&values, &source, &target, &dy]);
+    for column in (0..n_columns).filter(|&column| is_shut(column as u32)) {
+        source.values_mut()[column] = f32::NEG_INFINITY;
+        values.values_mut()[column * width..][..width].fill(f32::NAN);
+    }
+    let found = one_block(n_local, &all, [&values, &source, &target, &dy]);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(crate::bits(found.values()), crate::bits(expected.values()));
+    }
+    assert!(found[0].values().iter().all(|value| value.is_finite()));
+    let alone = (0..n_local as u32).find(|&row| open.iter().all(|edge| edge.0 != row));
+    let alone = alone.expect("a row that nobody takes part in") as usize;
+    assert!(found[0].row(alone).iter().all(|&value| value == 0.0));
+    assert_eq!(found[1].row(alone), [f32::NEG_INFINITY]);
+}

@@ -7,6 +7,7 @@ mod dropout;
 mod losses;
 mod products;
 mod row_wise;
+mod scatter;
 mod shapes;
 mod threads;
 mod wire;

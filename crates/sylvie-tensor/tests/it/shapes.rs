@@ -57,6 +57,15 @@ fn products_and_rows() {
         }),
         call("add_bias", |b| b.add_bias(&zeros(1, 3), &mut zeros(2, 2))),
         call("column_sums", |b| b.column_sums(&zeros(2, 2), SET, &mut zeros(2, 1))),
+        call("scatter_add: places", |b| b.scatter_add(&zeros(2, 2), &vec![0], &mut zeros(2, 2))),
+        call("scatter_add: widths", |b| b.scatter_add(&zeros(1, 2), &vec![0], &mut zeros(2, 3))),
+        call("scatter_add: a row too high", |b| {
+            b.scatter_add(&zeros(1, 2), &vec![2], &mut zeros(2, 2));
+        }),
+        call("scatter_add: unordered, a row too high", |b| {
+            b.scatter_add(&zeros(2, 2), &vec![2, 0], &mut zeros(2, 2));
+        }),
+        call("smooth", |b| b.smooth(0.5, &zeros(2, 2), &mut zeros(1, 2))),
         call("relu_backward", |b| b.relu_backward(&zeros(2, 2), &mut zeros(2, 3))),
         call("layer_norm", |b| drop(b.layer_norm(&zeros(1, 2), &zeros(1, 3), &mut zeros(2, 2)))),
         call("layer_norm_backward", |b| {

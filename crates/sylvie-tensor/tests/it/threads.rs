@@ -79,6 +79,13 @@ fn row_wise_primitives() {
     same_output((N_ROWS, 3), |b, _, out| b.scale_rows(&factors, out));
     same_output((N_ROWS, 3), |b, _, out| b.add_scaled_rows(&x, &factors, out));
     same_output((N_ROWS, 3), |b, _, out| b.add_bias(&bias, out));
+    let (even, mixed): (Vec<u32>, Vec<u32>) = (
+        (0..N_ROWS as u32).map(|i| 2 * i).collect(),
+        (0..N_ROWS as u32).map(|i| (2 * i + 5) % (2 * N_ROWS as u32)).collect(),
+    );
+    same_output((2 * N_ROWS, 3), |b, _, out| b.scatter_add(&x, &even, out));
+    same_output((2 * N_ROWS, 3), |b, _, out| b.scatter_add(&x, &mixed, out));
+    same_output((N_ROWS, 3), |b, _, out| b.smooth(0.3, &x, out));
     same_output((1, 3), |b, mode, out| b.column_sums(&x, mode, out));
     same_output((N_ROWS, 3), |b, _, out| b.relu(out));
     same_output((N_ROWS, 3), |b, _, out| b.relu_backward(&x, out));
@@ -112,7 +119,9 @@ fn aggregation() {
     let block = block(n_columns, &edges(1, n_local, n_columns, 20_000));
     let (x, scale) = (real_matrix(2, n_columns, 3), real_matrix(3, n_columns, 1));
     let dy = real_matrix(4, n_local, 3);
-    for scale in [None, Some(&scale)] {
+    let mut gaps = scale.clone();
+    gaps.values_mut().iter_mut().step_by(3).for_each(|factor| *factor = 0.0);
+    for scale in [None, Some(&scale), Some(&gaps)] {
         same_output((n_local, 3), |b, _, out| b.aggregate(&b.upload_block(&block), scale, &x, out));
         same_output((n_columns, 3), |b, _, out| {
             b.aggregate_transposed(&b.upload_block(&block), scale, &dy, out);
