@@ -83,16 +83,15 @@ fn dense_aggregate<B: Backend>(
     if kind == ModelKind::Gcn {
         let mut partial = gcn::begin(ctx, &own);
         for (index, block) in blocks.enumerate() {
-            gcn::add_block(ctx, index, &block, &mut partial);
+            gcn::add_block(ctx, index, &block, None, &mut partial);
         }
         return Input::dense(gcn::aggregate(ctx, partial));
     }
-    let own = Arc::new(own);
-    let mut partial = sage::begin(ctx, Input::Dense(Arc::clone(&own)), &own);
+    let mut sum = sage::own_sum(ctx, &own);
     for (index, block) in blocks.enumerate() {
-        sage::add_block(ctx, index, &block, &mut partial);
+        sage::add_rows(ctx, index, &block, None, &mut sum);
     }
-    Input::dense(sage::aggregate(ctx, partial).1)
+    Input::dense(sage::mean(ctx, sum))
 }
 
 /// Adds up sparse rows, one row of the result at a time.

@@ -6,7 +6,9 @@
 
 use sylvie_tensor::{Attention, AttentionGrads, AttentionRows, Backend, Mode};
 
-use crate::input::{Context, Input, InputGrads};
+use crate::factors::ColumnFactors;
+use crate::input::{Context, Input};
+use crate::network::BlockRead;
 
 /// How a layer's heads become its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +31,29 @@ impl<B: Backend> Rows<B> {
         let source = ctx.backend.attention_scores(&values, &weights[1]);
         Self { input, values, source }
     }
+
+    /// The rows of a block; those of factor 0 score minus infinity.
+    fn halo(
+        ctx: Context<'_, B>,
+        weights: &[B::Matrix],
+        block: usize,
+        input: Input<B>,
+        factors: Option<&ColumnFactors<B>>,
+    ) -> Self {
+        let mut rows = Self::new(ctx, weights, input, ctx.structure.halo[block].n_rows);
+        if let Some(factors) = factors {
+            factors.scores().mask(ctx.backend, &mut rows.source);
+        }
+        rows
+    }
 }
 
 /// The rows read so far and the attention over them; finished, what the backward pass needs.
 pub(crate) struct GatState<B: Backend> {
     own: Rows<B>,
     target: B::Matrix,
-    halo: Vec<Rows<B>>,
+    /// An entry a block added; empty where halo rows are not kept.
+    halo: Vec<Option<Rows<B>>>,
     attention: Attention<B::Matrix>,
 }
 
@@ -57,18 +75,21 @@ pub(crate) fn add_block<B: Backend>(
     weights: &[B::Matrix],
     block: usize,
     halo: Input<B>,
+    factors: Option<&ColumnFactors<B>>,
     partial: &mut GatState<B>,
 ) {
-    let block = &ctx.structure.halo[block];
-    let rows = Rows::new(ctx, weights, halo, block.n_rows);
-    ctx.backend.attention_add_block(
-        &block.edges,
-        &rows.values,
-        &rows.source,
-        &partial.target,
-        &mut partial.attention,
-    );
-    partial.halo.push(rows);
+    let rows = Rows::halo(ctx, weights, block, halo, factors);
+    let attention = &mut partial.attention;
+    if let Some(factors) = factors {
+        factors.scores().lower(ctx.backend, &mut attention.max);
+    }
+    let edges = &ctx.structure.halo[block].edges;
+    let (values, source, target) = (&rows.values, &rows.source, &partial.target);
+    ctx.backend.attention_add_block(edges, values, source, target, attention);
+    if let Some(factors) = factors {
+        factors.scores().raise(ctx.backend, &mut attention.max);
+    }
+    partial.halo.push(ctx.keeps_halo.then_some(rows));
 }
 
 pub(crate) fn finish<B: Backend>(
@@ -87,8 +108,38 @@ pub(crate) fn finish<B: Backend>(
     (y, partial)
 }
 
+/// A backward pass that has gone through some of the blocks.
+pub(crate) struct GatBackward<B: Backend> {
+    saved: GatState<B>,
+    /// Gradient of the heads' output, where that is not the layer's.
+    averaged: Option<B::Matrix>,
+    /// `dy . output` of each head.
+    dot: B::Matrix,
+    /// Gradient of the target scores, so far.
+    dtarget: B::Matrix,
+}
+
+pub(crate) fn begin_backward<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    heads: Heads,
+    saved: GatState<B>,
+    dy: &B::Matrix,
+) -> GatBackward<B> {
+    let backend = ctx.backend;
+    let n_heads = backend.shape(&weights[1]).0;
+    let averaged = match heads {
+        Heads::Concatenated => None,
+        Heads::Averaged => Some(backend.head_mean_backward(dy, n_heads)),
+    };
+    let per_head = averaged.as_ref().unwrap_or(dy);
+    let dot = backend.head_dots(per_head, &saved.attention.values, n_heads);
+    let dtarget = backend.zeros(ctx.structure.n_local, n_heads);
+    GatBackward { saved, averaged, dot, dtarget }
+}
+
 /// Gradients of one owner's `z` and source scores.
-struct RowGrads<B: Backend> {
+pub(crate) struct RowGrads<B: Backend> {
     values: B::Matrix,
     source: B::Matrix,
 }
@@ -101,75 +152,110 @@ impl<B: Backend> RowGrads<B> {
         };
         Self { values: zeros(&rows.values), source: zeros(&rows.source) }
     }
-}
 
-/// Assigns the weights' gradients; returns those of the rows read when `with_inputs`.
-pub(crate) fn backward<B: Backend>(
-    ctx: Context<'_, B>,
-    weights: &[B::Matrix],
-    heads: Heads,
-    saved: &GatState<B>,
-    dy: &B::Matrix,
-    with_inputs: bool,
-    grads: &mut [B::Matrix],
-) -> Option<InputGrads<B>> {
-    let (backend, structure) = (ctx.backend, ctx.structure);
-    let n_heads = backend.shape(&weights[1]).0;
-    backend.column_sums(dy, Mode::Assign, &mut grads[3]);
-    let averaged = match heads {
-        Heads::Concatenated => None,
-        Heads::Averaged => Some(backend.head_mean_backward(dy, n_heads)),
-    };
-    let dy = averaged.as_ref().unwrap_or(dy);
-    let dot = backend.head_dots(dy, &saved.attention.values, n_heads);
-    let rows = AttentionRows { log_sum: &saved.attention.max, dot: &dot, dy };
+    /// These gradients and that of the target scores, to add edges to.
+    fn with_target<'a>(&'a mut self, target: &'a mut B::Matrix) -> AttentionGrads<'a, B::Matrix> {
+        AttentionGrads { values: &mut self.values, source: &mut self.source, target }
+    }
 
-    let mut dtarget = backend.zeros(structure.n_local, n_heads);
-    let mut down = RowGrads::zeros(backend, &saved.own);
-    let (values, source) = (&saved.own.values, &saved.own.source);
-    backend.attention_self_backward(
-        values,
-        source,
-        &saved.target,
-        rows,
-        AttentionGrads { values: &mut down.values, source: &mut down.source, target: &mut dtarget },
-    );
-    let mut all = vec![(&structure.own, &saved.own, down)];
-    for (block, rows) in structure.halo.iter().zip(&saved.halo) {
-        all.push((&block.edges, rows, RowGrads::zeros(backend, rows)));
-    }
-    for (edges, read, row_grads) in &mut all {
-        let grads = AttentionGrads {
-            values: &mut row_grads.values,
-            source: &mut row_grads.source,
-            target: &mut dtarget,
-        };
-        let target = &saved.target;
-        backend.attention_block_backward(edges, &read.values, &read.source, target, rows, grads);
-    }
-    for tensor in [1, 2] {
-        let (n_rows, n_cols) = backend.shape(&weights[tensor]);
-        grads[tensor] = backend.zeros(n_rows, n_cols);
-    }
-    let own_values = &saved.own.values;
-    let down = &mut all[0].2.values;
-    backend.attention_scores_backward(own_values, &weights[2], &dtarget, down, &mut grads[2]);
-
-    let mut inputs = Vec::new();
-    for (index, (_, read, mut row_grads)) in all.into_iter().enumerate() {
-        let (dvalues, dscores) = (&mut row_grads.values, &row_grads.source);
+    /// Adds the source scores' share to the gradients of `z`, and what these rows bring to the
+    /// gradients of `w` and `a_src`.
+    fn add_weight_gradients(
+        &mut self,
+        backend: &B,
+        weights: &[B::Matrix],
+        read: &Rows<B>,
+        grads: &mut [B::Matrix],
+    ) {
+        let (dvalues, dscores) = (&mut self.values, &self.source);
         let da = &mut grads[1];
         backend.attention_scores_backward(&read.values, &weights[1], dscores, dvalues, da);
-        let mode = if index == 0 { Mode::Assign } else { Mode::Add };
-        read.input.matmul_tn(backend, dvalues, mode, &mut grads[0]);
-        if with_inputs {
-            let mut dx = backend.zeros(backend.shape(dvalues).0, backend.shape(&weights[0]).0);
-            backend.matmul_nt(dvalues, &weights[0], Mode::Assign, &mut dx);
-            inputs.push(dx);
-        }
+        read.input.matmul_tn(backend, dvalues, Mode::Add, &mut grads[0]);
     }
-    with_inputs.then(|| {
-        let halo = inputs.split_off(1);
-        InputGrads { own: inputs.remove(0), halo }
-    })
+
+    /// The gradient of the rows read.
+    pub(crate) fn of_input(&self, backend: &B, weights: &[B::Matrix]) -> B::Matrix {
+        let mut dx = backend.zeros(backend.shape(&self.values).0, backend.shape(&weights[0]).0);
+        backend.matmul_nt(&self.values, &weights[0], Mode::Assign, &mut dx);
+        dx
+    }
+}
+
+/// The rows of a block as the forward pass met them, read again where it kept nothing.
+fn take_halo<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    read: BlockRead<'_, B>,
+    saved: &mut GatState<B>,
+) -> Rows<B> {
+    let block = read.block;
+    if let Some(rows) = saved.halo[block].take() {
+        return rows;
+    }
+    let Some(halo) = read.halo else {
+        panic!("block {block} goes back without its halo rows, which were not kept")
+    };
+    let halo = halo.dropped(ctx.backend, ctx.row_dropout(), &ctx.structure.halo[block].keys);
+    Rows::halo(ctx, weights, block, halo, read.factors)
+}
+
+/// Adds what a block's rows bring to the gradients of weights; returns the gradients of those rows.
+pub(crate) fn block_backward<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    read: BlockRead<'_, B>,
+    dy: &B::Matrix,
+    state: &mut GatBackward<B>,
+    grads: &mut [B::Matrix],
+) -> RowGrads<B> {
+    let backend = ctx.backend;
+    let halo = take_halo(ctx, weights, read, &mut state.saved);
+    let saved = &state.saved;
+    let mut down = RowGrads::zeros(backend, &halo);
+    let log_sum = &saved.attention.max;
+    let lowered = read.factors.and_then(|factors| factors.scores().lowered(backend, log_sum));
+    let rows = AttentionRows {
+        log_sum: lowered.as_ref().unwrap_or(log_sum),
+        dot: &state.dot,
+        dy: state.averaged.as_ref().unwrap_or(dy),
+    };
+    backend.attention_block_backward(
+        &ctx.structure.halo[read.block].edges,
+        &halo.values,
+        &halo.source,
+        &saved.target,
+        rows,
+        down.with_target(&mut state.dtarget),
+    );
+    down.add_weight_gradients(backend, weights, &halo, grads);
+    down
+}
+
+/// Adds what the own rows bring to the gradients of weights, when all blocks have gone back; returns
+/// the gradients of those rows.
+pub(crate) fn finish_backward<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    dy: &B::Matrix,
+    mut state: GatBackward<B>,
+    grads: &mut [B::Matrix],
+) -> RowGrads<B> {
+    let (backend, saved) = (ctx.backend, &state.saved);
+    backend.column_sums(dy, Mode::Assign, &mut grads[3]);
+    let mut down = RowGrads::zeros(backend, &saved.own);
+    let rows = AttentionRows {
+        log_sum: &saved.attention.max,
+        dot: &state.dot,
+        dy: state.averaged.as_ref().unwrap_or(dy),
+    };
+    let (values, source, target) = (&saved.own.values, &saved.own.source, &saved.target);
+    let down_grads = down.with_target(&mut state.dtarget);
+    backend.attention_self_backward(values, source, target, rows, down_grads);
+    let (edges, down_grads) = (&ctx.structure.own, down.with_target(&mut state.dtarget));
+    backend.attention_block_backward(edges, values, source, target, rows, down_grads);
+
+    let dvalues = &mut down.values;
+    backend.attention_scores_backward(values, &weights[2], &state.dtarget, dvalues, &mut grads[2]);
+    down.add_weight_gradients(backend, weights, &saved.own, grads);
+    down
 }

@@ -4,7 +4,8 @@
 
 use sylvie_tensor::{Backend, Mode};
 
-use crate::input::{Context, Input, InputGrads};
+use crate::factors::ColumnFactors;
+use crate::input::{Context, Input};
 
 /// Sum over the rows read so far, before the reader's own factor.
 pub(crate) struct GcnPartial<B: Backend> {
@@ -25,14 +26,25 @@ pub(crate) fn begin<B: Backend>(ctx: Context<'_, B>, own: &B::Matrix) -> GcnPart
     GcnPartial { sum }
 }
 
+/// What the edges of each halo row are multiplied by.
+fn column_scale<'a, B: Backend>(
+    ctx: Context<'a, B>,
+    block: usize,
+    factors: Option<&'a ColumnFactors<B>>,
+) -> &'a B::Matrix {
+    factors.map_or(&ctx.structure.halo[block].gcn_factors, ColumnFactors::scale)
+}
+
 pub(crate) fn add_block<B: Backend>(
     ctx: Context<'_, B>,
     block: usize,
     halo: &B::Matrix,
+    factors: Option<&ColumnFactors<B>>,
     partial: &mut GcnPartial<B>,
 ) {
-    let block = &ctx.structure.halo[block];
-    ctx.backend.aggregate(&block.edges, Some(&block.gcn_factors), halo, &mut partial.sum);
+    let edges = &ctx.structure.halo[block].edges;
+    let scale = column_scale(ctx, block, factors);
+    ctx.backend.aggregate(edges, Some(scale), halo, &mut partial.sum);
 }
 
 /// The aggregate of all rows read.
@@ -54,6 +66,42 @@ pub(crate) fn update<B: Backend>(
     (y, GcnSaved { aggregate })
 }
 
+/// The gradient of the sum over all rows read, which flows back over the same edges with the same
+/// factors.
+pub(crate) fn sum_gradient<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    dy: &B::Matrix,
+) -> B::Matrix {
+    let mut dsum = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[0]).0);
+    ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dsum);
+    ctx.backend.scale_rows(&ctx.structure.gcn_factors, &mut dsum);
+    dsum
+}
+
+/// The gradient of a block's rows.
+pub(crate) fn block_gradient<B: Backend>(
+    ctx: Context<'_, B>,
+    block: usize,
+    factors: Option<&ColumnFactors<B>>,
+    dsum: &B::Matrix,
+) -> B::Matrix {
+    let (rows, scale) = (&ctx.structure.halo[block], column_scale(ctx, block, factors));
+    let mut gradient = ctx.backend.zeros(rows.n_rows, ctx.backend.shape(dsum).1);
+    ctx.backend.aggregate_transposed(&rows.edges, Some(scale), dsum, &mut gradient);
+    gradient
+}
+
+/// The gradient of the own rows.
+pub(crate) fn own_gradient<B: Backend>(ctx: Context<'_, B>, dsum: &B::Matrix) -> B::Matrix {
+    let (n_rows, n_cols) = ctx.backend.shape(dsum);
+    let factors = &ctx.structure.gcn_factors;
+    let mut own = ctx.backend.zeros(n_rows, n_cols);
+    ctx.backend.add_scaled_rows(dsum, factors, &mut own);
+    ctx.backend.aggregate_transposed(&ctx.structure.own, Some(factors), dsum, &mut own);
+    own
+}
+
 /// Assigns the gradients of `w` and `b`.
 pub(crate) fn weight_gradients<B: Backend>(
     ctx: Context<'_, B>,
@@ -63,29 +111,4 @@ pub(crate) fn weight_gradients<B: Backend>(
 ) {
     saved.aggregate.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
-}
-
-/// Gradients flow back over the same edges with the same factors.
-pub(crate) fn input_gradients<B: Backend>(
-    ctx: Context<'_, B>,
-    weights: &[B::Matrix],
-    dy: &B::Matrix,
-) -> InputGrads<B> {
-    let (backend, structure) = (ctx.backend, ctx.structure);
-    let n_cols = backend.shape(&weights[0]).0;
-    let mut daggregate = backend.zeros(structure.n_local, n_cols);
-    backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut daggregate);
-    backend.scale_rows(&structure.gcn_factors, &mut daggregate);
-
-    let mut own = backend.zeros(structure.n_local, n_cols);
-    backend.add_scaled_rows(&daggregate, &structure.gcn_factors, &mut own);
-    let factors = Some(&structure.gcn_factors);
-    backend.aggregate_transposed(&structure.own, factors, &daggregate, &mut own);
-    let halo = structure.halo.iter().map(|block| {
-        let mut gradient = backend.zeros(block.n_rows, n_cols);
-        let factors = Some(&block.gcn_factors);
-        backend.aggregate_transposed(&block.edges, factors, &daggregate, &mut gradient);
-        gradient
-    });
-    InputGrads { own, halo: halo.collect() }
 }

@@ -87,6 +87,12 @@ pub struct Context<'a, B: Backend> {
     pub structure: &'a Structure<B>,
     /// Dropout; absent in evaluation or at rate 0.
     pub dropout: Option<Dropout>,
+    /// Whether GAT keeps the halo rows it read, and what it computed of them, for its backward pass;
+    /// otherwise they are given again there. GCN and SAGE keep nothing of them either way.
+    ///
+    /// # Paper
+    /// False in SAR, so that a worker holds one remote part at a time.
+    pub keeps_halo: bool,
 }
 
 impl<B: Backend> Clone for Context<'_, B> {
@@ -106,18 +112,16 @@ impl<B: Backend> Context<'_, B> {
         self.dropout.map(|dropout| (dropout.rate, dropout.aggregate))
     }
 
-    /// Applies the mask of the rows' dropout to gradients with respect to them.
-    pub(crate) fn drop_gradient(&self, keys: &B::Index, gradient: &mut B::Matrix) {
+    /// Turns gradients with respect to rows after dropout into those before: applies the rows' mask.
+    ///
+    /// The mask is a function of the rows' keys, the same for each of their readers: the owner of rows
+    /// may mask the sum of all readers' gradients once, with [`Structure::own_keys`].
+    ///
+    /// # Shapes
+    /// `keys`: one a row of `gradient`.
+    pub fn drop_gradient(&self, keys: &B::Index, gradient: &mut B::Matrix) {
         if let Some((rate, draws)) = self.row_dropout() {
             self.backend.dropout(rate, draws, keys, gradient);
         }
     }
-}
-
-/// Gradients of a layer with respect to the rows it read.
-pub struct InputGrads<B: Backend> {
-    /// Of the own rows.
-    pub own: B::Matrix,
-    /// Of each block of halo rows.
-    pub halo: Vec<B::Matrix>,
 }

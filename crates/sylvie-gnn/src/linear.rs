@@ -21,16 +21,23 @@ pub(crate) fn forward<B: Backend>(
     (y, LinearSaved { own })
 }
 
-/// Assigns the weights' gradients and returns that of the rows read.
-pub(crate) fn backward<B: Backend>(
+/// Assigns the gradients of `w` and `b`.
+pub(crate) fn weight_gradients<B: Backend>(
     ctx: Context<'_, B>,
-    weights: &[B::Matrix],
     saved: &LinearSaved<B>,
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
-) -> B::Matrix {
+) {
     saved.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
+}
+
+/// The gradient of the rows read.
+pub(crate) fn own_gradient<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    dy: &B::Matrix,
+) -> B::Matrix {
     let mut dx = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[0]).0);
     ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dx);
     dx

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use sylvie_tensor::Backend;
 
 use crate::config::{ConfigError, ModelConfig, ModelKind};
+use crate::factors::ColumnFactors;
 use crate::first_layer::KeptAggregate;
 use crate::gat::{self, GatState, Heads};
 use crate::gcn::{self, GcnPartial, GcnSaved};
-use crate::input::{Context, Input, InputGrads};
+use crate::input::{Context, Input};
 use crate::linear::{self, LinearSaved};
 use crate::post::{self, PostSaved};
 use crate::sage::{self, SagePartial, SageSaved};
@@ -25,7 +26,8 @@ pub struct Network {
 /// A layer that has read some of its blocks.
 pub struct Partial<B: Backend> {
     layer: usize,
-    n_blocks_added: usize,
+    /// An entry a block added: whether it had factors.
+    has_factors: Vec<bool>,
     state: PartialState<B>,
 }
 
@@ -38,25 +40,33 @@ enum PartialState<B: Backend> {
 
 /// What a layer's backward pass needs of its forward pass.
 pub struct SavedLayer<B: Backend> {
-    layer: usize,
-    state: SavedState<B>,
-    post: Option<PostSaved<B>>,
+    pub(crate) layer: usize,
+    pub(crate) has_factors: Vec<bool>,
+    pub(crate) state: SavedState<B>,
+    pub(crate) post: Option<PostSaved<B>>,
 }
 
-enum SavedState<B: Backend> {
+pub(crate) enum SavedState<B: Backend> {
     Gcn(GcnSaved<B>),
     Sage(SageSaved<B>),
     Gat(GatState<B>),
     Linear(LinearSaved<B>),
 }
 
-/// Gradients of one layer.
-pub struct LayerGrads<B: Backend> {
-    /// Of the weight tensors, in their order.
-    pub weights: Vec<B::Matrix>,
-    /// Of the rows read, after dropout was undone; absent for the first layer.
-    pub inputs: Option<InputGrads<B>>,
+/// A block as its layer reads it.
+pub(crate) struct BlockRead<'a, B: Backend> {
+    pub(crate) block: usize,
+    pub(crate) halo: Option<&'a Input<B>>,
+    pub(crate) factors: Option<&'a ColumnFactors<B>>,
 }
+
+impl<B: Backend> Clone for BlockRead<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for BlockRead<'_, B> {}
 
 impl Network {
     /// A network of that shape.
@@ -74,7 +84,7 @@ impl Network {
         &self.config
     }
 
-    /// Starts layer `layer` with the own rows; dropout acts here.
+    /// Starts layer `layer` with the own rows, and computes what needs no others; dropout acts here.
     ///
     /// # Panics
     /// If sparse rows are given to a GCN or SAGE layer: they enter as a [`KeptAggregate`].
@@ -86,6 +96,7 @@ impl Network {
         own: &Input<B>,
     ) -> Partial<B> {
         let own = own.dropped(ctx.backend, ctx.row_dropout(), &ctx.structure.own_keys);
+        let tensors = weights.layer(layer);
         let state = if !self.config.is_graph_layer(layer) {
             PartialState::Linear(own)
         } else {
@@ -93,35 +104,38 @@ impl Network {
                 ModelKind::Gcn => PartialState::Gcn(gcn::begin(ctx, dense(&own))),
                 ModelKind::Sage => {
                     let rows = own.clone();
-                    PartialState::Sage(sage::begin(ctx, own, dense(&rows)))
+                    PartialState::Sage(sage::begin(ctx, tensors, own, dense(&rows)))
                 }
-                ModelKind::Gat => PartialState::Gat(gat::begin(ctx, weights.layer(layer), own)),
+                ModelKind::Gat => PartialState::Gat(gat::begin(ctx, tensors, own)),
             }
         };
-        Partial { layer, n_blocks_added: 0, state }
+        Partial { layer, has_factors: Vec::new(), state }
     }
 
     /// Adds block `block` of halo rows; dropout acts here. Blocks are added in their order.
     ///
+    /// `factors` are those of the block's rows; absent, all are 1.
+    ///
     /// # Panics
-    /// If the layer is linear, or gets its blocks in another order.
+    /// If the layer is linear, gets its blocks in another order, or factors of another kind of model.
     pub fn add_block<B: Backend>(
         &self,
         ctx: Context<'_, B>,
         weights: &Weights<B>,
         block: usize,
         halo: &Input<B>,
+        factors: Option<&ColumnFactors<B>>,
         partial: &mut Partial<B>,
     ) {
-        assert_eq!(block, partial.n_blocks_added, "order of the blocks added");
-        partial.n_blocks_added += 1;
+        assert_eq!(block, partial.has_factors.len(), "order of the blocks added");
+        partial.has_factors.push(factors.is_some());
         let keys = &ctx.structure.halo[block].keys;
         let halo = halo.dropped(ctx.backend, ctx.row_dropout(), keys);
         match &mut partial.state {
-            PartialState::Gcn(state) => gcn::add_block(ctx, block, dense(&halo), state),
-            PartialState::Sage(state) => sage::add_block(ctx, block, dense(&halo), state),
+            PartialState::Gcn(state) => gcn::add_block(ctx, block, dense(&halo), factors, state),
+            PartialState::Sage(state) => sage::add_block(ctx, block, dense(&halo), factors, state),
             PartialState::Gat(state) => {
-                gat::add_block(ctx, weights.layer(partial.layer), block, halo, state);
+                gat::add_block(ctx, weights.layer(partial.layer), block, halo, factors, state);
             }
             PartialState::Linear(_) => panic!("layer {} is linear: it has no halo", partial.layer),
         }
@@ -137,21 +151,20 @@ impl Network {
         weights: &Weights<B>,
         partial: Partial<B>,
     ) -> (Arc<B::Matrix>, SavedLayer<B>) {
-        let layer = partial.layer;
+        let Partial { layer, has_factors, state } = partial;
         if self.config.is_graph_layer(layer) {
             let n_blocks = ctx.structure.halo.len();
-            assert_eq!(partial.n_blocks_added, n_blocks, "blocks added and blocks of the part");
+            assert_eq!(has_factors.len(), n_blocks, "blocks added and blocks of the part");
         }
         let tensors = weights.layer(layer);
-        let (y, state) = match partial.state {
+        let (y, state) = match state {
             PartialState::Gcn(state) => {
                 let aggregate = Input::dense(gcn::aggregate(ctx, state));
                 let (y, saved) = gcn::update(ctx, tensors, aggregate);
                 (y, SavedState::Gcn(saved))
             }
             PartialState::Sage(state) => {
-                let (own, mean) = sage::aggregate(ctx, state);
-                let (y, saved) = sage::update(ctx, tensors, own, Input::dense(mean));
+                let (y, saved) = sage::finish(ctx, tensors, state);
                 (y, SavedState::Sage(saved))
             }
             PartialState::Gat(state) => {
@@ -163,7 +176,8 @@ impl Network {
                 (y, SavedState::Linear(saved))
             }
         };
-        self.end(layer, ctx, tensors, y, state)
+        let (y, post) = self.end(layer, ctx, tensors, y);
+        (y, SavedLayer { layer, has_factors, state, post })
     }
 
     /// The first layer of GCN and SAGE from the aggregate that was computed once.
@@ -183,85 +197,36 @@ impl Network {
             }
             Some(own) => {
                 let own = own.dropped(ctx.backend, ctx.row_dropout(), keys);
-                let (y, saved) = sage::update(ctx, tensors, own, aggregate);
+                let (y, saved) = sage::from_mean(ctx, tensors, own, aggregate);
                 (y, SavedState::Sage(saved))
             }
         };
-        self.end(0, ctx, tensors, y, state)
+        let (y, post) = self.end(0, ctx, tensors, y);
+        (y, SavedLayer { layer: 0, has_factors: Vec::new(), state, post })
     }
 
+    /// What follows a layer, unless it is the last.
     fn end<B: Backend>(
         &self,
         layer: usize,
         ctx: Context<'_, B>,
         tensors: &[B::Matrix],
         y: B::Matrix,
-        state: SavedState<B>,
-    ) -> (Arc<B::Matrix>, SavedLayer<B>) {
+    ) -> (Arc<B::Matrix>, Option<PostSaved<B>>) {
         if self.config.is_last(layer) {
-            return (Arc::new(y), SavedLayer { layer, state, post: None });
+            return (Arc::new(y), None);
         }
         let norm = &tensors[self.n_layer_tensors(layer)..];
         let (y, post) = post::forward(ctx.backend, norm, y);
-        (y, SavedLayer { layer, state, post: Some(post) })
+        (y, Some(post))
     }
 
-    /// Gradients of a layer from the gradient `dy` of its output.
-    ///
-    /// The gradients of the rows read are those of the rows before dropout; they are assigned, and are
-    /// left out when `layer` is the first, whose rows are raw features.
-    pub fn backward<B: Backend>(
-        &self,
-        ctx: Context<'_, B>,
-        weights: &Weights<B>,
-        saved: SavedLayer<B>,
-        mut dy: B::Matrix,
-    ) -> LayerGrads<B> {
-        let SavedLayer { layer, state, post } = saved;
-        let tensors = weights.layer(layer);
-        let shapes = self.config.tensors(layer);
-        let mut grads: Vec<B::Matrix> =
-            shapes.iter().map(|spec| ctx.backend.zeros(spec.n_rows, spec.n_cols)).collect();
-        let (layer_grads, norm_grads) = grads.split_at_mut(self.n_layer_tensors(layer));
-        if let Some(post) = post {
-            let norm = &tensors[self.n_layer_tensors(layer)..];
-            post::backward(ctx.backend, norm, &post, &mut dy, norm_grads);
-        }
-        let with_inputs = layer > 0;
-        let inputs = match state {
-            SavedState::Gcn(saved) => {
-                gcn::weight_gradients(ctx, &saved, &dy, layer_grads);
-                with_inputs.then(|| gcn::input_gradients(ctx, tensors, &dy))
-            }
-            SavedState::Sage(saved) => {
-                sage::weight_gradients(ctx, &saved, &dy, layer_grads);
-                with_inputs.then(|| sage::input_gradients(ctx, tensors, &dy))
-            }
-            SavedState::Gat(saved) => {
-                let heads = self.heads(layer);
-                gat::backward(ctx, tensors, heads, &saved, &dy, with_inputs, layer_grads)
-            }
-            SavedState::Linear(saved) => {
-                let own = linear::backward(ctx, tensors, &saved, &dy, layer_grads);
-                with_inputs.then(|| InputGrads { own, halo: Vec::new() })
-            }
-        };
-        let inputs = inputs.map(|mut inputs| {
-            ctx.drop_gradient(&ctx.structure.own_keys, &mut inputs.own);
-            for (block, gradient) in ctx.structure.halo.iter().zip(&mut inputs.halo) {
-                ctx.drop_gradient(&block.keys, gradient);
-            }
-            inputs
-        });
-        LayerGrads { weights: grads, inputs }
-    }
-
-    fn heads(&self, layer: usize) -> Heads {
+    pub(crate) fn heads(&self, layer: usize) -> Heads {
         if self.config.is_last(layer) { Heads::Averaged } else { Heads::Concatenated }
     }
 
     /// Tensors of the layer itself; those of its LayerNorm follow.
-    fn n_layer_tensors(&self, layer: usize) -> usize {
+    pub(crate) fn n_layer_tensors(&self, layer: usize) -> usize {
         let n_tensors = self.config.tensors(layer).len();
         let has_norm = self.config.tensors(layer).iter().any(|spec| spec.name == "ln_w");
         if has_norm { n_tensors - 2 } else { n_tensors }

@@ -12,7 +12,7 @@ use sylvie_tensor::{Backend, CpuBackend};
 
 use crate::gat::{self, Heads};
 use crate::gcn;
-use crate::input::{Context, Input, InputGrads};
+use crate::input::{Context, Input};
 use crate::sage;
 use crate::structure::Structure;
 
@@ -53,7 +53,7 @@ fn run_layer(case: &Value, names: &[&str]) -> (Matrix, Matrix, Vec<Matrix>) {
     let part = build_parts(&graph, &assignment, None).remove(0);
     let backend = CpuBackend::new(1);
     let structure = Structure::new(&backend, &part);
-    let ctx = Context { backend: &backend, structure: &structure, dropout: None };
+    let ctx = Context { backend: &backend, structure: &structure, dropout: None, keeps_halo: true };
     let weights: Vec<Matrix> =
         names.iter().map(|name| matrix(&backend, &case["weights"][name])).collect();
     let x = matrix(&backend, &case["x"]);
@@ -65,30 +65,32 @@ fn run_layer(case: &Value, names: &[&str]) -> (Matrix, Matrix, Vec<Matrix>) {
             backend.zeros(n_rows, n_cols)
         })
         .collect();
-    let (y, inputs): (Matrix, InputGrads<CpuBackend>) = match case["kind"].as_str() {
+    let (y, dx) = match case["kind"].as_str() {
         Some("gcn") => {
             let aggregate = gcn::aggregate(ctx, gcn::begin(ctx, &x));
             let (y, saved) = gcn::update(ctx, &weights, Input::dense(aggregate));
             gcn::weight_gradients(ctx, &saved, &dy, &mut grads);
-            (y, gcn::input_gradients(ctx, &weights, &dy))
+            (y, gcn::own_gradient(ctx, &gcn::sum_gradient(ctx, &weights, &dy)))
         }
         Some("sage") => {
-            let (own, mean) = sage::aggregate(ctx, sage::begin(ctx, Input::dense(x.clone()), &x));
-            let (y, saved) = sage::update(ctx, &weights, own, Input::dense(mean));
+            let partial = sage::begin(ctx, &weights, Input::dense(x.clone()), &x);
+            let (y, saved) = sage::finish(ctx, &weights, partial);
             sage::weight_gradients(ctx, &saved, &dy, &mut grads);
-            (y, sage::input_gradients(ctx, &weights, &dy))
+            let dsum = sage::sum_gradient(ctx, &weights, &dy);
+            (y, sage::own_gradient(ctx, &weights, &dy, &dsum))
         }
         Some("gat") => {
             let is_last = case["last"].as_bool().expect("last");
             let heads = if is_last { Heads::Averaged } else { Heads::Concatenated };
             let state = gat::begin(ctx, &weights, Input::dense(x));
             let (y, saved) = gat::finish(ctx, &weights, heads, state);
-            let inputs = gat::backward(ctx, &weights, heads, &saved, &dy, true, &mut grads);
-            (y, inputs.expect("input gradients"))
+            let state = gat::begin_backward(ctx, &weights, heads, saved, &dy);
+            let down = gat::finish_backward(ctx, &weights, &dy, state, &mut grads);
+            (y, down.of_input(&backend, &weights))
         }
         kind => panic!("unknown kind {kind:?}"),
     };
-    (y, inputs.own, grads)
+    (y, dx, grads)
 }
 
 #[test]

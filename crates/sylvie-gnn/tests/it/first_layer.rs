@@ -72,7 +72,8 @@ impl Case {
         let rows = |ids: &[u32]| Input::from_features(&backend, &Features::Dense(self.dense(ids)));
         let mut partial = network.begin(0, ctx, weights, &rows(&self.part.own_ids));
         for (index, block) in self.part.halo_blocks().iter().enumerate() {
-            network.add_block(ctx, weights, index, &rows(&block.column_ids), &mut partial);
+            let halo = rows(&block.column_ids);
+            network.add_block(ctx, weights, index, &halo, None, &mut partial);
         }
         network.finish(ctx, weights, partial).0
     }

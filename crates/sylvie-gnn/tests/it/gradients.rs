@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use sylvie_gnn::{
-    Dropout, Input, KeptAggregate, LayerGrads, ModelConfig, ModelKind, Network, NormKind,
-    SavedLayer, Structure, Weights,
+    ColumnFactors, Context, Dropout, Input, KeptAggregate, ModelConfig, ModelKind, Network,
+    NormKind, SavedLayer, Structure, Weights,
 };
 use sylvie_graph::{DenseMatrix, Direction, Features, PartGraph, SparseMatrix};
 use sylvie_tensor::{Backend, CpuBackend};
@@ -33,6 +33,9 @@ struct Problem {
     /// Gives the scalar `sum(y * r)`.
     r: Vec<f32>,
     kept: Option<KeptAggregate<CpuBackend>>,
+    /// An entry a halo block; absent where all factors are 1.
+    factors: Vec<Option<ColumnFactors<CpuBackend>>>,
+    keeps_halo: bool,
 }
 
 /// Names and values of what is moved: own rows, halo rows by block, then the layer's tensors.
@@ -45,7 +48,36 @@ impl Problem {
         let r = reals(77, part.n_local() * config.n_columns_out(layer));
         let dropout = (rate > 0.0).then(|| dropout(rate, layer as u8));
         let network = Network::new(config).expect("a network");
-        Self { name, network, layer, part, backend, structure, dropout, r, kept: None }
+        let factors = part.halo_blocks().iter().map(|_| None).collect();
+        let (kept, keeps_halo) = (None, true);
+        Self {
+            name,
+            network,
+            layer,
+            part,
+            backend,
+            structure,
+            dropout,
+            r,
+            kept,
+            factors,
+            keeps_halo,
+        }
+    }
+
+    /// Drops about half the rows of the first block and weighs the others; the second stays as it is.
+    fn sample(&mut self, seed: u64, factor: f32) {
+        let mut draws = sequence(seed);
+        let block = &self.structure.halo[0];
+        let factors: Vec<f32> =
+            (0..block.n_rows).map(|_| if draws.below(2) == 0 { 0.0 } else { factor }).collect();
+        let config = self.network.config();
+        self.factors[0] = Some(ColumnFactors::new(&self.backend, config, block, &factors));
+    }
+
+    fn context(&self) -> Context<'_, CpuBackend> {
+        let ctx = context(&self.backend, &self.structure, self.dropout);
+        Context { keeps_halo: self.keeps_halo, ..ctx }
     }
 
     fn config(&self) -> &ModelConfig {
@@ -121,20 +153,22 @@ impl Problem {
         Weights::from_host(&self.backend, config, &tensors)
     }
 
+    fn rows(&self, values: &[f32]) -> Input<CpuBackend> {
+        let width = self.config().n_columns_in(self.layer);
+        Input::dense(self.backend.upload(values.len() / width, width, values))
+    }
+
     fn forward(&self, point: &Point) -> (Arc<Matrix>, SavedLayer<CpuBackend>) {
-        let ctx = context(&self.backend, &self.structure, self.dropout);
-        let weights = self.weights(point);
+        let (ctx, weights) = (self.context(), self.weights(point));
         if let Some(kept) = &self.kept {
             return self.network.first_layer_from_kept(ctx, &weights, kept);
         }
-        let width = self.config().n_columns_in(self.layer);
-        let rows =
-            |values: &[f32]| Input::dense(self.backend.upload(values.len() / width, width, values));
-        let mut partial = self.network.begin(self.layer, ctx, &weights, &rows(&point[0].1));
+        let mut partial = self.network.begin(self.layer, ctx, &weights, &self.rows(&point[0].1));
         if self.reads_halo() {
-            for block in 0..self.part.halo_blocks().len() {
-                let halo = rows(&point[1 + block].1);
-                self.network.add_block(ctx, &weights, block, &halo, &mut partial);
+            for (block, factors) in self.factors.iter().enumerate() {
+                let halo = self.rows(&point[1 + block].1);
+                let factors = factors.as_ref();
+                self.network.add_block(ctx, &weights, block, &halo, factors, &mut partial);
             }
         }
         self.network.finish(ctx, &weights, partial)
@@ -145,18 +179,46 @@ impl Problem {
         y.values().iter().zip(&self.r).map(|(&y, &r)| f64::from(y) * f64::from(r)).sum()
     }
 
-    /// Gradients in the order of the point.
+    /// Gradients in the order of the point, block by block and masked as their owners would.
     fn gradients(&self, point: &Point) -> Vec<Vec<f32>> {
-        let ctx = context(&self.backend, &self.structure, self.dropout);
+        let (ctx, weights, network) = (self.context(), self.weights(point), &self.network);
         let (y, saved) = self.forward(point);
         let dy = self.backend.upload(y.n_rows(), y.n_cols(), &self.r);
-        let LayerGrads { weights, inputs } =
-            self.network.backward(ctx, &self.weights(point), saved, dy);
-        assert_eq!(inputs.is_some(), self.layer > 0, "{}: raw features get no gradient", self.name);
-        let inputs = inputs.into_iter().flat_map(|inputs| {
-            std::iter::once(inputs.own).chain(inputs.halo).collect::<Vec<Matrix>>()
-        });
-        inputs.chain(weights).map(|matrix| matrix.values().to_vec()).collect()
+        let mut partial = network.begin_backward(ctx, &weights, saved, dy);
+        let mut gradients = Vec::new();
+        if self.reads_halo() && self.kept.is_none() {
+            for (block, factors) in self.factors.iter().enumerate() {
+                let halo = (!self.keeps_halo).then(|| self.rows(&point[1 + block].1));
+                let (halo, factors) = (halo.as_ref(), factors.as_ref());
+                if self.layer == 0 {
+                    network.block_weight_gradients(
+                        ctx,
+                        &weights,
+                        block,
+                        halo,
+                        factors,
+                        &mut partial,
+                    );
+                    continue;
+                }
+                let mut gradient =
+                    network.block_gradient(ctx, &weights, block, halo, factors, &mut partial);
+                ctx.drop_gradient(&self.structure.halo[block].keys, &mut gradient);
+                gradients.push(gradient);
+            }
+        }
+        let grads = network.finish_backward(ctx, &weights, partial);
+        assert_eq!(
+            grads.own.is_some(),
+            self.layer > 0,
+            "{}: raw features get no gradient",
+            self.name
+        );
+        if let Some(mut own) = grads.own {
+            ctx.drop_gradient(&self.structure.own_keys, &mut own);
+            gradients.insert(0, own);
+        }
+        gradients.into_iter().chain(grads.weights).map(|g| g.values().to_vec()).collect()
     }
 
     fn moved(point: &Point, tensor: usize, direction: &[f32], by: f32) -> Point {
@@ -230,7 +292,12 @@ fn check_second_layers(kind: ModelKind, n_linear: [usize; 2], direction: Directi
                 let config = config(kind, widths, n_linear, norm);
                 let name = format!("{kind}, {norm} norm, {widths:?}, dropout {rate}, seed {seed}");
                 let part = part(100 * seed + seed, direction);
-                Problem::new(name, config, 1, part, rate).check(1000 * seed);
+                let mut problem = Problem::new(name, config, 1, part, rate);
+                problem.check(1000 * seed);
+                problem.keeps_halo = false;
+                problem.name += ", sampled";
+                problem.sample(seed, 2.5);
+                problem.check(1000 * seed);
             }
         }
     }
@@ -264,9 +331,10 @@ fn linear() {
 fn first_layers() {
     for kind in KINDS {
         for rate in [0.0, 0.4] {
-            let config = config(kind, &[6, 8, 3], 0, NormKind::Layer);
+            let first_config = config(kind, &[6, 8, 3], 0, NormKind::Layer);
             let part = part(3, Direction::Symmetric);
-            let problem = Problem::new(format!("first {kind}"), config, 0, part, rate);
+            let name = format!("first {kind}");
+            let problem = Problem::new(name, first_config.clone(), 0, part, rate);
             let point = problem.start(9);
             let n_rows = 1 + problem.part.halo_blocks().len();
             let gradients = problem.gradients(&point);
@@ -279,6 +347,16 @@ fn first_layers() {
             };
             // The second layer is checked above, and is the same function.
             assert_eq!(gradients, second.gradients(&point)[n_rows..]);
+            let forgetful = Problem { keeps_halo: false, ..second };
+            assert_eq!(gradients, forgetful.gradients(&point)[n_rows..]);
+            let mut first = Problem {
+                layer: 0,
+                network: Network::new(first_config).expect("one"),
+                ..forgetful
+            };
+            assert_eq!(gradients, first.gradients(&point));
+            first.sample(3, 2.0);
+            assert_ne!(gradients, first.gradients(&point));
         }
     }
 }

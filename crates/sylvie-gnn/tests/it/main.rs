@@ -66,7 +66,7 @@ fn context<'a>(
     structure: &'a Structure<CpuBackend>,
     dropout: Option<Dropout>,
 ) -> Context<'a, CpuBackend> {
-    Context { backend, structure, dropout }
+    Context { backend, structure, dropout, keeps_halo: true }
 }
 
 /// The rows `ids` of a row-major matrix.

@@ -44,7 +44,8 @@ fn run(
         };
         let mut partial = network.begin(1, ctx, &weights, &rows(&part.own_ids));
         for (index, block) in part.halo_blocks().iter().enumerate() {
-            network.add_block(ctx, &weights, index, &rows(&block.column_ids), &mut partial);
+            let halo = rows(&block.column_ids);
+            network.add_block(ctx, &weights, index, &halo, None, &mut partial);
         }
         let (y, saved) = network.finish(ctx, &weights, partial);
         for (row, &id) in part.own_ids.iter().enumerate() {
@@ -52,10 +53,10 @@ fn run(
         }
         let dy = gather(dy, width_out, &part.own_ids);
         let dy = backend.upload(part.n_local(), width_out, &dy);
-        let grads = network.backward(ctx, &weights, saved, dy);
-        let inputs = grads.inputs.expect("gradients of a second layer's rows");
+        let (grads, halo) = network.backward(ctx, &weights, saved, dy);
+        let own = grads.own.expect("gradients of a second layer's rows");
         let ids = part.blocks.iter().map(|block| &block.column_ids);
-        for (ids, gradient) in ids.zip(std::iter::once(inputs.own).chain(inputs.halo)) {
+        for (ids, gradient) in ids.zip(std::iter::once(own).chain(halo)) {
             assert_eq!(ids.len(), gradient.n_rows(), "rows read and their gradients");
             for (row, &id) in ids.iter().enumerate() {
                 let sums = &mut results.dx[id as usize * WIDTH_IN..][..WIDTH_IN];
@@ -66,6 +67,13 @@ fn run(
             sums.iter_mut().zip(gradient.values()).for_each(|(sum, value)| *sum += value);
         }
     }
+    // Masked once, by the owner, when the gradients of all readers have been added.
+    let ids: Vec<u32> = (0..n_nodes as u32).collect();
+    let structure = Structure::new(&backend, &parts[0]);
+    let mut dx = backend.upload(n_nodes, WIDTH_IN, &results.dx);
+    let ctx = context(&backend, &structure, dropout);
+    ctx.drop_gradient(&backend.upload_index(&ids), &mut dx);
+    results.dx = backend.download(&dx);
     results
 }
 
@@ -174,7 +182,7 @@ fn blocks_out_of_order_or_missing_are_refused() {
                 let mut partial = network.begin(0, ctx, &weights, &rows(parts[0].n_local()));
                 for &block in order {
                     let halo = rows(structure.halo[block].n_rows);
-                    network.add_block(ctx, &weights, block, &halo, &mut partial);
+                    network.add_block(ctx, &weights, block, &halo, None, &mut partial);
                 }
                 network.finish(ctx, &weights, partial).0
             }));
