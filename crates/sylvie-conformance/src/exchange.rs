@@ -28,15 +28,24 @@ const fn split(n_bytes: usize) -> (u64, u64) {
 /// Every message of the plan arrives whole, in the order asked for, whichever exchanges are in flight
 /// and whatever collectives lie between; the traffic counts are those of the plan.
 pub fn follows_plan<R: Runner>(runner: &R, plan: &Plan) {
-    run_well(runner, plan.n_ranks, |comm| play(runner, comm, plan));
+    run_well(runner, plan.n_ranks, |comm| play(runner, comm, plan, |_, _, _| Ok(())));
 }
 
 /// As [`follows_plan`], with every rank late by random amounts.
 pub fn follows_plan_with_delays<R: Runner>(runner: &R, plan: &Plan, seed: u64) {
-    run_well(runner, plan.n_ranks, |comm| play(runner, &mut Jittered::new(comm, seed), plan));
+    run_well(runner, plan.n_ranks, |comm| {
+        play(runner, &mut Jittered::new(comm, seed), plan, |_, _, _| Ok(()))
+    });
 }
 
-fn play<R, C>(runner: &R, comm: &mut C, plan: &Plan) -> Result<(), CommError>
+/// Plays one rank of the plan. `before_wait` gets the exchanges in flight and the one that is about to
+/// be waited for.
+pub(crate) fn play<R, C>(
+    runner: &R,
+    comm: &mut C,
+    plan: &Plan,
+    mut before_wait: impl FnMut(&mut C, &BTreeMap<usize, C::Pending>, usize) -> Result<(), CommError>,
+) -> Result<(), CommError>
 where
     R: Runner,
     C: Communicator<Buffer = R::Buffer>,
@@ -57,6 +66,7 @@ where
                 in_flight.insert(i, comm.start(plan.exchanges[i].tag, sends, &recvs)?);
             }
             Step::Wait(i) => {
+                before_wait(comm, &in_flight, i)?;
                 let pending = in_flight.remove(&i).expect("a plan waits for what it started");
                 check_arrivals(runner, plan, i, rank, comm.wait(pending)?);
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sylvie_comm::{CommError, Communicator, Incoming, Operation, Pass, RankError, Tag};
 
 use crate::exchange::{outgoing, tag};
+use crate::polling::poll_until_ready;
 use crate::{Jittered, Runner};
 
 /// Repetitions of what races: ranks are sometimes caught in a call, sometimes before one.
@@ -19,29 +20,38 @@ const N_ROUNDS: u64 = 15;
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
     Exchange,
+    Polling,
     Gather,
     Reduce,
 }
 
 impl Waiting {
-    const ALL: [Self; 3] = [Self::Exchange, Self::Gather, Self::Reduce];
+    const ALL: [Self; 4] = [Self::Exchange, Self::Polling, Self::Gather, Self::Reduce];
 
     /// Waits for `peer`, which does not come.
     fn wait<C: Communicator>(self, comm: &mut C, peer: usize) -> Result<(), CommError> {
         match self {
-            Self::Exchange => {
+            Self::Exchange | Self::Polling => {
                 let recvs = [Incoming { peer, bytes: 8 }];
                 let pending = comm.start(WAITED, Vec::new(), &recvs)?;
-                comm.wait(pending).map(drop)
+                self.finish(comm, pending)
             }
             Self::Gather => comm.all_gather(b"here").map(drop),
             Self::Reduce => comm.reduce(&mut [1.0; 10]),
         }
     }
 
+    /// Waits for an exchange by polling first, or not.
+    fn finish<C: Communicator>(self, comm: &mut C, pending: C::Pending) -> Result<(), CommError> {
+        if matches!(self, Self::Polling) {
+            poll_until_ready(comm, &pending)?;
+        }
+        comm.wait(pending).map(drop)
+    }
+
     fn operation(self) -> Operation {
         match self {
-            Self::Exchange => Operation::Exchange(WAITED),
+            Self::Exchange | Self::Polling => Operation::Exchange(WAITED),
             Self::Gather => Operation::AllGather,
             Self::Reduce => Operation::Reduce,
         }
@@ -229,13 +239,15 @@ pub fn early_return_is_an_error<R: Runner>(runner: &R, n_ranks: usize) {
 ///
 /// `runner` should have a deadline of some 20 ms; `deadline` is what it has.
 pub fn silence_times_out<R: Runner>(runner: &R, deadline: Duration) {
-    let outcome = runner.run(2, |comm| Waiting::Exchange.wait(comm, 1 - comm.rank()));
-    assert_timeout(outcome, deadline, |_| Waiting::Exchange.operation());
+    for way in [Waiting::Exchange, Waiting::Polling] {
+        let outcome = runner.run(2, |comm| way.wait(comm, 1 - comm.rank()));
+        assert_timeout(outcome, deadline, |_| way.operation());
 
-    // One rank gathers, the other awaits a message.
-    let ways = [Waiting::Gather, Waiting::Exchange];
-    let outcome = runner.run(2, |comm| ways[comm.rank()].wait(comm, 1 - comm.rank()));
-    assert_timeout(outcome, deadline, |rank| ways[rank].operation());
+        // One rank gathers, the other awaits a message.
+        let ways = [Waiting::Gather, way];
+        let outcome = runner.run(2, |comm| ways[comm.rank()].wait(comm, 1 - comm.rank()));
+        assert_timeout(outcome, deadline, |rank| ways[rank].operation());
+    }
 }
 
 fn assert_timeout(
@@ -255,10 +267,30 @@ fn assert_timeout(
     }
 }
 
+/// Polling looks at every peer: it finds the departure of one while an earlier one is merely late.
+pub fn polling_sees_every_peer<R: Runner>(runner: &R) {
+    let outcome = runner.run(3, |comm| match comm.rank() {
+        0 => {
+            let recvs = [1, 2].map(|peer| Incoming { peer, bytes: 8 });
+            let pending = comm.start(WAITED, Vec::new(), &recvs)?;
+            poll_until_ready(comm, &pending)
+        }
+        1 => Waiting::Exchange.wait(comm, 0),
+        _ => Ok(()),
+    });
+    match outcome {
+        Err(RankError::Failed { rank: 0, source: CommError::Departed { peer: 2, operation } }) => {
+            assert_eq!(operation, Waiting::Polling.operation());
+        }
+        other => panic!("{other:?} instead of the departure of rank 2"),
+    }
+}
+
 /// Runs two ranks that each send one message under `tags[rank]` of `n_sent` bytes, await one of
-/// `n_awaited`, and returns the error of the run.
+/// `n_awaited` as `way` says, and returns the error of the run.
 fn disagree<R: Runner>(
     runner: &R,
+    way: Waiting,
     tags: [Tag; 2],
     n_sent: [usize; 2],
     n_awaited: [usize; 2],
@@ -268,7 +300,7 @@ fn disagree<R: Runner>(
         let sends = vec![outgoing(runner, peer, vec![1; n_sent[rank]])];
         let recvs = [Incoming { peer, bytes: n_awaited[rank] }];
         let pending = comm.start(tags[rank], sends, &recvs)?;
-        comm.wait(pending).map(drop)
+        way.finish(comm, pending)
     });
     match outcome {
         Err(RankError::Failed { rank, source }) => (rank, source),
@@ -279,9 +311,11 @@ fn disagree<R: Runner>(
 /// A message under another tag than the one due names both tags.
 pub fn wrong_tag_names_both<R: Runner>(runner: &R) {
     let tags = [tag(1, 0, Pass::Forward), tag(1, 1, Pass::Forward)];
-    let (rank, error) = disagree(runner, tags, [5, 5], [5, 5]);
-    let peer = 1 - rank;
-    assert_eq!(error, CommError::WrongTag { peer, expected: tags[rank], found: tags[peer] });
+    for way in [Waiting::Exchange, Waiting::Polling] {
+        let (rank, error) = disagree(runner, way, tags, [5, 5], [5, 5]);
+        let peer = 1 - rank;
+        assert_eq!(error, CommError::WrongTag { peer, expected: tags[rank], found: tags[peer] });
+    }
 }
 
 /// Exchanges that two ranks start in different orders are found out.
@@ -304,9 +338,10 @@ pub fn swapped_order_is_an_error<R: Runner>(runner: &R) {
 
 /// A message that is longer or shorter than planned is refused with both lengths.
 pub fn wrong_length_names_both<R: Runner>(runner: &R) {
-    for n_found in [0, 15, 17] {
+    let ways = [Waiting::Exchange, Waiting::Polling];
+    for (way, n_found) in ways.into_iter().flat_map(|way| [0, 15, 17].map(|n| (way, n))) {
         let both = [tag(2, 0, Pass::Backward); 2];
-        let (rank, error) = disagree(runner, both, [16, n_found], [16, 16]);
+        let (rank, error) = disagree(runner, way, both, [16, n_found], [16, 16]);
         let expected =
             CommError::WrongLength { tag: both[0], peer: 1, expected: 16, found: n_found };
         assert_eq!((rank, error), (0, expected));

@@ -114,3 +114,50 @@ impl<C: Communicator> Communicator for Jittered<C> {
         self.inner.take_traffic()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sylvie_comm::{
+        CommError, Communicator, Incoming, Outgoing, Pass, ThreadOptions, Threads, run_ranks,
+    };
+
+    use super::Jittered;
+    use crate::exchange::tag;
+    use crate::polling::poll_until_ready;
+
+    /// How often the arrival of each of `n_exchanges` exchanges is denied.
+    fn denials(seed: u64, n_exchanges: u32) -> Vec<u32> {
+        let mut ranks = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+            let peer = 1 - comm.rank();
+            // A `&mut` of a communicator can be wrapped as well, and so can a wrapper.
+            let mut quiet = &mut *comm;
+            let mut n_denials = Vec::new();
+            for epoch in 0..n_exchanges {
+                let send = Outgoing { peer, buffer: vec![3], payload_bytes: 1, metadata_bytes: 0 };
+                let recvs = [Incoming { peer, bytes: 1 }];
+                let mut late = Jittered::new(&mut quiet, seed + u64::from(epoch));
+                let pending = late.start(tag(epoch, 0, Pass::Forward), vec![send], &recvs)?;
+                poll_until_ready(&mut late.inner, &pending.inner)?;
+                let mut n = 0;
+                while !late.is_ready(&pending)? {
+                    n += 1;
+                }
+                n_denials.push(n);
+                assert!(late.is_ready(&pending)?, "once ready, always ready");
+                assert_eq!(late.wait(pending)?.len(), 1);
+            }
+            Ok::<_, CommError>(n_denials)
+        })
+        .expect("no rank fails");
+        ranks.swap_remove(0)
+    }
+
+    #[test]
+    fn arrivals_are_denied_by_seed_and_for_a_while() {
+        let found = denials(0, 40);
+        assert!(found.iter().all(|&n| n < 8), "{found:?}");
+        assert!(found.contains(&0) && found.iter().any(|&n| n > 2), "{found:?}");
+        assert_eq!(denials(0, 40), found);
+        assert_ne!(denials(1, 40), found);
+    }
+}

@@ -3,9 +3,13 @@
 //! A transport implements [`Runner`] and calls the suites:
 //!
 //! - [`exchange`]: buffers, orders, several exchanges in flight, random [`Plan`]s, delays, traffic;
+//! - [`polling`]: whether an exchange is ready, asked at any time and in any order;
 //! - [`collectives`]: gathers in rank order, sums with exact bits;
 //! - [`faults`]: aborts, panics, early returns, broken plans, timeouts - for transports whose process
 //!   outlives a fault.
+//!
+//! [`Jittered`] is also for the tests of whoever uses a communicator: it wraps any, and delays what it
+//! delivers at random.
 //!
 //! Every suite checks inside the ranks and panics on the first difference.
 
@@ -14,6 +18,7 @@ pub mod exchange;
 pub mod faults;
 mod jitter;
 mod plan;
+pub mod polling;
 
 use sylvie_comm::{CommError, Communicator, RankError};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sylvie_comm::{CommError, RankError, ThreadOptions, Threads, run_ranks};
-use sylvie_conformance::{Runner, collectives, exchange, faults, plans};
+use sylvie_conformance::{Runner, collectives, exchange, faults, plans, polling};
 
 struct OnThreads(ThreadOptions);
 
@@ -51,6 +51,16 @@ proptest! {
     fn follows_plan_with_delays(plan in plans(5), seed in any::<u64>()) {
         exchange::follows_plan_with_delays(&patient(), &plan, seed);
     }
+
+    #[test]
+    fn follows_plan_polling(plan in plans(5), seed in any::<u64>()) {
+        polling::follows_plan(&patient(), &plan, seed);
+    }
+
+    #[test]
+    fn follows_plan_polling_with_delays(plan in plans(5), seed in any::<u64>()) {
+        polling::follows_plan_with_delays(&patient(), &plan, seed);
+    }
 }
 
 #[test]
@@ -66,6 +76,16 @@ fn backward_mirrors_forward() {
 #[test]
 fn sender_may_leave_first() {
     on_sizes(&[1, 2, 3, 5], exchange::sender_may_leave_first);
+}
+
+#[test]
+fn ready_after_the_last_peer_sent() {
+    on_sizes(&[1, 2, 3, 5], polling::ready_after_the_last_peer_sent);
+}
+
+#[test]
+fn ready_late_with_delays() {
+    on_sizes(&[1, 2, 3, 5], polling::ready_late_with_delays);
 }
 
 #[test]
@@ -118,6 +138,11 @@ fn silence_times_out() {
     let deadline = Duration::from_millis(20);
     let hasty = OnThreads(ThreadOptions { deadline, ..ThreadOptions::default() });
     faults::silence_times_out(&hasty, deadline);
+}
+
+#[test]
+fn polling_sees_every_peer() {
+    faults::polling_sees_every_peer(&patient());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! What ranks on threads promise beyond the trait: buffers move, panics name numbers, nothing leaks.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use sylvie_comm::{
-    CommError, Communicator, Incoming, MessageLength, Outgoing, Pass, Purpose, RankError, Tag,
-    ThreadOptions, Threads, run_ranks,
+    CommError, Communicator, Incoming, MessageLength, Outgoing, Pass, PendingExchange, Purpose,
+    RankError, Tag, ThreadOptions, Threads, run_ranks,
 };
 
 type Bytes = Threads<Vec<u8>>;
@@ -106,6 +106,84 @@ fn endless_deadlines_do_not_overflow() {
     let options = ThreadOptions { deadline: Duration::MAX, ..ThreadOptions::default() };
     let outcome = run_ranks(3, &options, |comm: &mut Bytes| comm.barrier());
     assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// What polling says in the end.
+fn poll(comm: &mut Bytes, pending: &PendingExchange) -> Result<(), CommError> {
+    while !comm.is_ready(pending)? {}
+    Ok(())
+}
+
+#[test]
+fn polling_names_the_first_missing_peer_unless_all_are_there() {
+    let options = ThreadOptions { deadline: Duration::ZERO, ..ThreadOptions::default() };
+    let second = Tag { layer: 2, ..TAG };
+    let (all_sent, all_polled) = (Barrier::new(3), Barrier::new(3));
+    // Both send to rank 0 in the first exchange, and only rank 2 in the second.
+    let mut answers = run_ranks(3, &options, |comm: &mut Bytes| {
+        let n_sent = comm.rank();
+        let recvs = [2, 1].map(|peer| Incoming { peer, bytes: 4 });
+        let mut pending = Vec::new();
+        for (i, tag) in [TAG, second].into_iter().enumerate() {
+            let sends = if i < n_sent { vec![send(0, vec![9; 4])] } else { Vec::new() };
+            let recvs = if n_sent == 0 { &recvs[..] } else { &[] };
+            pending.push(comm.start(tag, sends, recvs)?);
+        }
+        all_sent.wait();
+        let answers = [0, 1, 0].map(|i| poll(comm, &pending[i]));
+        all_polled.wait();
+        Ok::<_, CommError>(answers)
+    })
+    .expect("no rank fails");
+    let [first, second, again] = answers.swap_remove(0);
+    assert_eq!(first, Ok(()), "what is there is there, however late");
+    assert!(matches!(second, Err(CommError::Timeout { rank: 0, peer: 1, .. })), "{second:?}");
+    assert_eq!(again, second, "the first error is final");
+}
+
+#[test]
+fn the_deadline_of_polling_counts_from_the_start() {
+    let deadline = Duration::from_millis(2);
+    let options = ThreadOptions { deadline, ..ThreadOptions::default() };
+    let all_polled = Barrier::new(2);
+    let answers = run_ranks(2, &options, |comm: &mut Bytes| {
+        let recvs = [Incoming { peer: 1 - comm.rank(), bytes: 4 }];
+        let pending = comm.start(TAG, Vec::new(), &recvs)?;
+        std::thread::sleep(deadline + Duration::from_millis(1));
+        let answer = comm.is_ready(&pending);
+        all_polled.wait();
+        Ok::<_, CommError>(answer)
+    })
+    .expect("no rank fails");
+    for (rank, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Err(CommError::Timeout { peer, waited, .. }) => {
+                assert_eq!(peer, 1 - rank);
+                assert!(waited > deadline, "gave up after {waited:?}");
+            }
+            other => panic!("{other:?} instead of a timeout"),
+        }
+    }
+}
+
+#[test]
+fn a_foreign_exchange_is_refused() {
+    let started = |comm: &mut Bytes| comm.start(TAG, Vec::new(), &[]);
+    let of_rank_0 = Mutex::new(Some(run_ranks(1, &ThreadOptions::default(), started)));
+    let outcome = run_ranks(2, &ThreadOptions::default(), |comm: &mut Bytes| {
+        if comm.rank() == 0 {
+            return Ok(());
+        }
+        let foreign = of_rank_0.lock().expect("nobody panics under the lock").take();
+        let mut foreign = foreign.expect("it is taken once").expect("the rank started it");
+        comm.is_ready(&foreign.remove(0)).map(drop)
+    });
+    match outcome {
+        Err(RankError::Panicked { rank: 1, message }) => {
+            assert_eq!(message, "rank 1 waits for an exchange of rank 0");
+        }
+        other => panic!("{other:?} instead of a panic"),
+    }
 }
 
 /// A buffer whose copies can be counted.
