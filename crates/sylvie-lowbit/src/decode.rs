@@ -170,6 +170,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Columns of the matrix.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn n_cols(self) -> usize {
+        self.n_cols
+    }
+
     /// Row `id` of the matrix `values`.
     ///
     /// # Panics

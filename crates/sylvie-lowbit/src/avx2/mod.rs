@@ -9,8 +9,10 @@
 mod decode;
 mod draws;
 mod encode;
+mod levels;
 mod pack;
 mod range;
+mod stream;
 
 use sylvie_random::Family;
 

@@ -95,11 +95,13 @@ proptest! {
     fn decoding_gives_the_plain_values(
         codec in any_codec(),
         n_cols in prop_oneof![0_usize..70, 70_usize..300, 2000_usize..2100],
+        n_rows in prop_oneof![4 => 0_usize..5, 2 => 5_usize..30],
         seed in any::<u64>(),
         valid in any::<bool>(),
+        // A row, if there are so many, that no encoder writes.
+        invalid_row in 0_usize..40,
         (skip_values, skip_bytes) in (0_usize..20, 0_usize..32),
     ) {
-        let n_rows = 3;
         let n_bytes = codec.message_bytes(n_rows, n_cols);
         let mut bytes = vec![0; skip_bytes + n_bytes];
         let family = draws(seed);
@@ -110,6 +112,10 @@ proptest! {
         if valid {
             // Small positive numbers of every type.
             message.iter_mut().for_each(|byte| *byte &= 0x3f);
+            let metadata_bytes = codec.row_metadata_bytes();
+            if metadata_bytes > 0 && invalid_row < n_rows {
+                message[invalid_row * metadata_bytes..][..metadata_bytes].fill(0xff);
+            }
         }
         let n_values = n_rows * n_cols;
         let start: Vec<f32> = (0..skip_values + n_values).map(|i| i as f32 * 0.3 - 7.0).collect();
@@ -127,7 +133,8 @@ proptest! {
         prop_assert_eq!(bits(&found), bits(&expected));
 
         let (mut expected, mut found) = (start.clone(), start);
-        let ids = [1, 2, 1];
+        // Some rows twice, some never.
+        let ids: Vec<u32> = (0..n_rows).map(|row| (row * 5 / 3 % n_rows) as u32).collect();
         let plain = Plain(codec)
             .decode_add_rows(message, n_cols, &ids, &mut expected[skip_values..]);
         let result = codec.decode_add_rows(message, n_cols, &ids, &mut found[skip_values..]);
