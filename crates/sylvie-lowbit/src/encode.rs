@@ -140,8 +140,10 @@ pub(crate) trait Rows<'x> {
     /// Row `row_idx` of the message.
     fn row(&self, row_idx: usize) -> &'x [f32];
 
-    /// A row that will be wanted soon after this one, where the processor cannot foresee its address.
-    fn upcoming(&self, row_idx: usize) -> Option<&'x [f32]>;
+    /// The matrix, and which of its rows is row `row_idx` of the message; `None` beyond the last. For
+    /// fetching a row before its turn: nothing says that the matrix has it.
+    #[cfg(target_arch = "x86_64")]
+    fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)>;
 }
 
 /// All rows of a matrix.
@@ -156,9 +158,10 @@ impl<'x> Rows<'x> for InOrder<'x> {
         &self.x[row_idx * self.n_cols..(row_idx + 1) * self.n_cols]
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline]
-    fn upcoming(&self, _row_idx: usize) -> Option<&'x [f32]> {
-        None
+    fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)> {
+        Some((self.x, row_idx))
     }
 }
 
@@ -180,11 +183,10 @@ impl<'x> Rows<'x> for Gathered<'x> {
         &self.x[id * self.n_cols..(id + 1) * self.n_cols]
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline]
-    fn upcoming(&self, row_idx: usize) -> Option<&'x [f32]> {
-        const ROWS_AHEAD: usize = 8;
-        let id = *self.row_ids.get(row_idx + ROWS_AHEAD)? as usize;
-        self.x.get(id * self.n_cols..)?.get(..self.n_cols)
+    fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)> {
+        Some((self.x, *self.row_ids.get(row_idx)? as usize))
     }
 }
 

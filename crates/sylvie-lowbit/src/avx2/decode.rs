@@ -2,8 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::Avx2;
 use super::levels::{Batch, ROWS, RowLevels};
+use super::{Avx2, prefetch, rows_ahead};
 use crate::decode::Target;
 use crate::{DecodeError, RowCodec, Width};
 
@@ -121,7 +121,9 @@ impl<'m> Message<'m> {
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn assign_rows<const BITS: usize>(self, out: &mut [f32]) -> Result<(), DecodeError> {
+        let ahead = rows_ahead(self.n_cols);
         self.each_row::<BITS>(|row_idx, levels, codes| {
+            prefetch(out, row_idx + ahead, self.n_cols);
             let row = &mut out[row_idx * self.n_cols..][..self.n_cols];
             put_row::<BITS, false>(levels, codes, row);
         })
@@ -134,7 +136,11 @@ impl<'m> Message<'m> {
         row_ids: &[u32],
         out: &mut [f32],
     ) -> Result<(), DecodeError> {
+        let ahead = rows_ahead(self.n_cols);
         self.each_row::<BITS>(|row_idx, levels, codes| {
+            if let Some(&id) = row_ids.get(row_idx + ahead) {
+                prefetch(out, id as usize, self.n_cols);
+            }
             put_row::<BITS, true>(levels, codes, target.row(out, row_ids[row_idx]));
         })
     }

@@ -12,7 +12,7 @@ use sylvie_random::Family;
 
 use super::draws::{Draws, VALUES};
 use super::pack::{pack, set_code};
-use super::range;
+use super::{prefetch, range, rows_ahead};
 use crate::draws::RowDraws;
 use crate::encode::{Rows, quantize};
 use crate::levels::Levels;
@@ -37,11 +37,12 @@ pub(super) fn encode<'x>(
 ) -> Result<(), EncodeError> {
     let max_code = codec.width.max_code().expect("a quantised width");
     let draws = Draws::new(family);
+    let ahead = rows_ahead(n_cols);
     let mut random = [[0; VALUES]; BATCHES];
     for (row_idx, &key) in row_keys.iter().enumerate() {
         let place = codec.place(row_keys.len(), n_cols, row_idx);
-        if let Some(row) = rows.upcoming(row_idx) {
-            prefetch(row);
+        if let Some((x, upcoming)) = rows.upcoming(row_idx + ahead) {
+            prefetch(x, upcoming, n_cols);
         }
         let row = rows.row(row_idx);
         let levels = match if n_cols == 0 { None } else { range::range(row) } {
@@ -59,15 +60,6 @@ pub(super) fn encode<'x>(
         codec.metadata.write_pair(levels, &mut out[place.metadata()]);
     }
     Ok(())
-}
-
-/// Asks for a row's cache lines.
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn prefetch(row: &[f32]) {
-    for line in row.chunks(16) {
-        _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-    }
 }
 
 /// One row on its way.

@@ -14,6 +14,8 @@ mod pack;
 mod range;
 mod stream;
 
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use sylvie_random::Family;
 
 use crate::encode::Rows;
@@ -45,5 +47,22 @@ impl Avx2 {
     ) -> Result<(), EncodeError> {
         // SAFETY: `self` exists only where the processor has AVX2 and FMA.
         unsafe { encode::encode(codec, rows, n_cols, row_keys, family, out) }
+    }
+}
+
+/// How many rows before its turn a row is asked for: enough to hide memory, few enough to stay in the
+/// fastest cache until then.
+fn rows_ahead(n_cols: usize) -> usize {
+    (2048 / n_cols.max(1)).clamp(1, 8)
+}
+
+/// Asks for the cache lines of a row; asking for memory that does not exist does nothing. The processor
+/// foresees addresses that ascend, but not beyond a page.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn prefetch(rows: &[f32], row_idx: usize, n_cols: usize) {
+    let row = rows.as_ptr().wrapping_add(row_idx.wrapping_mul(n_cols));
+    for column in (0..n_cols).step_by(16) {
+        _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(column).cast());
     }
 }
