@@ -1,11 +1,13 @@
 //! Layers, losses, metrics and weights through the crate's public face.
 
+mod blocks;
 mod config;
 mod first_layer;
 mod gradients;
 mod loss;
 mod metrics;
 mod parts;
+mod sampling;
 mod weights;
 
 use sylvie_gnn::{Context, Dropout, ModelConfig, ModelKind, NormKind, Structure};
