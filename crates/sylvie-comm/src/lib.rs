@@ -31,6 +31,7 @@
 
 mod communicator;
 mod error;
+mod link;
 mod reduction;
 mod tag;
 mod threads;
@@ -38,6 +39,7 @@ mod traffic;
 
 pub use communicator::{Communicator, Incoming, MessageLength, Outgoing, Received};
 pub use error::{CommError, Operation};
+pub use link::{LinkModel, LinkModelError};
 pub use sylvie_random::Pass;
 pub use tag::{Purpose, Tag};
 pub use threads::{PendingExchange, RankError, ThreadOptions, Threads, run_ranks};

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Links;
+use super::modelled::InTransit;
 use super::watch::Watch;
 use crate::{CommError, Operation, reduction};
 
@@ -32,13 +33,13 @@ impl Control {
 #[derive(Debug)]
 pub(super) struct Collectives {
     rank: usize,
-    links: Links<Control>,
+    links: Links<InTransit<Control>>,
     /// Vectors that arrived in earlier reductions: as many as the next one sends.
     spare: Vec<Vec<f32>>,
 }
 
 impl Collectives {
-    pub(super) fn new(rank: usize, links: Links<Control>) -> Self {
+    pub(super) fn new(rank: usize, links: Links<InTransit<Control>>) -> Self {
         Self { rank, links, spare: Vec::new() }
     }
 
@@ -57,7 +58,8 @@ impl Collectives {
         watch: &Watch,
     ) -> Result<Vec<Vec<u8>>, CommError> {
         for peer in self.peers() {
-            watch.send(&self.links.to[peer], peer, Control::Gathered(bytes.to_vec()))?;
+            let message = Control::Gathered(bytes.to_vec());
+            watch.send(&self.links.to[peer], peer, message, bytes.len())?;
         }
         let mut gathered = Vec::with_capacity(self.size());
         for peer in 0..self.size() {
@@ -114,8 +116,9 @@ impl Collectives {
         let mut slice = self.spare.pop().unwrap_or_default();
         slice.clear();
         slice.extend_from_slice(&values[range]);
+        let n_bytes = size_of_val(&*slice);
         let message = Control::Reduced { n_values: values.len(), slice };
-        watch.send(&self.links.to[peer], peer, message)
+        watch.send(&self.links.to[peer], peer, message, n_bytes)
     }
 
     fn receive_slice(

@@ -6,7 +6,9 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Links;
+use super::modelled::InTransit;
 use super::watch::Watch;
+use crate::link::Flow;
 use crate::{CommError, Incoming, MessageLength, Received, Tag};
 
 /// An exchange in flight between threads.
@@ -34,26 +36,34 @@ struct Due {
     n_bytes: usize,
 }
 
+/// A message that is as planned, and may still be in transit.
+#[derive(Debug)]
+struct Early<B> {
+    exchange: u64,
+    buffer: B,
+    flow: Option<Flow>,
+}
+
 /// Everything that comes from one peer.
 #[derive(Debug)]
 struct Mailbox<B> {
-    from: Receiver<Message<B>>,
+    from: Receiver<InTransit<Message<B>>>,
     /// In the order in which exchanges were started, which is the order of arrival.
     due: VecDeque<Due>,
-    /// Arrived while the rank waited for a later exchange, or polled.
-    early: Vec<(u64, B)>,
+    /// Taken from the channel while the rank waited for a later exchange, or polled.
+    early: Vec<Early<B>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Exchanges<B> {
     rank: usize,
     n_started: u64,
-    to: Vec<Sender<Message<B>>>,
+    to: Vec<Sender<InTransit<Message<B>>>>,
     mailboxes: Vec<Mailbox<B>>,
 }
 
 impl<B> Exchanges<B> {
-    pub(super) fn new(rank: usize, links: Links<Message<B>>) -> Self {
+    pub(super) fn new(rank: usize, links: Links<InTransit<Message<B>>>) -> Self {
         let mailbox = |from| Mailbox { from, due: VecDeque::new(), early: Vec::new() };
         let mailboxes = links.from.into_iter().map(mailbox).collect();
         Self { rank, n_started: 0, to: links.to, mailboxes }
@@ -65,8 +75,12 @@ impl<B> Exchanges<B> {
         peer: usize,
         buffer: B,
         watch: &Watch,
-    ) -> Result<(), CommError> {
-        watch.send(&self.to[peer], peer, Message { tag, buffer })
+    ) -> Result<(), CommError>
+    where
+        B: MessageLength,
+    {
+        let n_bytes = buffer.n_bytes();
+        watch.send(&self.to[peer], peer, Message { tag, buffer }, n_bytes)
     }
 
     /// Notes what must arrive for a new exchange.
@@ -122,38 +136,41 @@ impl<B: MessageLength> Exchanges<B> {
 impl<B: MessageLength> Mailbox<B> {
     /// The message of `exchange`; those of older exchanges that lie before it are put aside.
     fn take(&mut self, peer: usize, exchange: u64, watch: &Watch) -> Result<B, CommError> {
-        if let Some(slot) = self.slot(exchange) {
-            return Ok(self.early.swap_remove(slot).1);
-        }
-        loop {
-            let message = watch.receive(&self.from, peer)?;
-            let (number, buffer) = self.accept(peer, message)?;
-            if number == exchange {
-                return Ok(buffer);
+        let slot = loop {
+            if let Some(slot) = self.slot(exchange) {
+                break slot;
             }
-            self.early.push((number, buffer));
-        }
+            let message = watch.receive_sent(&self.from, peer)?;
+            self.put_aside(peer, message)?;
+        };
+        let Early { buffer, flow, .. } = self.early.swap_remove(slot);
+        watch.await_arrival(flow, peer)?;
+        Ok(buffer)
     }
 
     /// Whether the message of `exchange` is here; it is put aside with those that lie before it.
     fn has(&mut self, peer: usize, exchange: u64, watch: &Watch) -> Result<bool, CommError> {
-        while self.slot(exchange).is_none() {
-            let Some(message) = watch.poll(&self.from, peer)? else { return Ok(false) };
-            let early = self.accept(peer, message)?;
-            self.early.push(early);
-        }
-        Ok(true)
+        let slot = loop {
+            if let Some(slot) = self.slot(exchange) {
+                break slot;
+            }
+            let Some(message) = watch.poll_sent(&self.from, peer)? else { return Ok(false) };
+            self.put_aside(peer, message)?;
+        };
+        Ok(watch.has_arrived(&mut self.early[slot].flow))
     }
 
     /// Where the message of `exchange` lies, if it has been put aside.
     fn slot(&self, exchange: u64) -> Option<usize> {
-        self.early.iter().position(|(number, _)| *number == exchange)
+        self.early.iter().position(|early| early.exchange == exchange)
     }
 
-    /// The exchange to which the next message belongs, and its buffer.
-    fn accept(&mut self, peer: usize, message: Message<B>) -> Result<(u64, B), CommError> {
+    /// Checks the next message and puts it where its exchange will find it.
+    fn put_aside(&mut self, peer: usize, next: InTransit<Message<B>>) -> Result<(), CommError> {
         let due = self.due.pop_front().expect("the awaited message is still due");
-        Ok((due.exchange, due.accept(peer, message)?))
+        let buffer = due.accept(peer, next.message)?;
+        self.early.push(Early { exchange: due.exchange, buffer, flow: next.flow });
+        Ok(())
     }
 }
 

@@ -4,10 +4,14 @@
 //! collectives, so that neither has to look past the other's. All are unbounded: a send never blocks,
 //! hence no order of calls that the trait allows can deadlock. A rank blocks in one place only
 //! ([`watch`]), on the peer's channel, the abort channel and the deadline together.
+//!
+//! With a [`LinkModel`] a message still moves through its channel when it is sent, but the receiver
+//! leaves it alone until the model says that it has arrived, and sleeps until then.
 
 mod abort;
 mod collectives;
 mod exchanges;
+mod modelled;
 mod run;
 mod watch;
 
@@ -17,19 +21,20 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::{
-    CommError, Communicator, Incoming, MessageLength, Operation, Outgoing, Received, Tag, Traffic,
-    reduction,
+    CommError, Communicator, Incoming, LinkModel, MessageLength, Operation, Outgoing, Received,
+    Tag, Traffic, reduction,
 };
-use abort::{Abort, Alarm};
+use abort::Abort;
 use collectives::Collectives;
 use exchanges::Exchanges;
-use watch::Watch;
+use modelled::SharedNetwork;
+use watch::{Surroundings, Watch};
 
 pub use exchanges::PendingExchange;
 pub use run::{RankError, run_ranks};
 
 /// Settings of ranks that are threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadOptions {
     /// How long one call may wait for its peers, and how long an exchange may be in flight when it is
     /// [polled](Communicator::is_ready). It must exceed the longest computation between two
@@ -37,12 +42,14 @@ pub struct ThreadOptions {
     pub deadline: Duration,
     /// Stack of each rank's thread.
     pub stack_bytes: usize,
+    /// A network between the ranks' hosts, which delays each message as its model says.
+    pub link: Option<LinkModel>,
 }
 
 impl Default for ThreadOptions {
-    /// A deadline of 60 s and stacks of 16 MiB.
+    /// A deadline of 60 s, stacks of 16 MiB, and no link: messages arrive when they are sent.
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(60), stack_bytes: 16 << 20 }
+        Self { deadline: Duration::from_secs(60), stack_bytes: 16 << 20, link: None }
     }
 }
 
@@ -60,10 +67,8 @@ struct Links<T> {
 /// error; one that owes something is [`CommError::Departed`].
 #[derive(Debug)]
 pub struct Threads<B> {
-    rank: usize,
     size: usize,
-    deadline: Duration,
-    alarm: Alarm,
+    around: Surroundings,
     exchanges: Exchanges<B>,
     collectives: Collectives,
     traffic: Traffic,
@@ -71,14 +76,14 @@ pub struct Threads<B> {
 }
 
 /// Connects `n_ranks` ranks, returned in rank order.
-fn connect<B>(n_ranks: usize, deadline: Duration, abort: &Arc<Abort>) -> Vec<Threads<B>> {
+fn connect<B>(n_ranks: usize, options: &ThreadOptions, abort: &Arc<Abort>) -> Vec<Threads<B>> {
+    let deadline = options.deadline;
+    let network = options.link.map(SharedNetwork::new);
     let exchanges = mesh(n_ranks);
     let collectives = mesh(n_ranks);
     let of_rank = |(rank, (exchanges, collectives))| Threads {
-        rank,
         size: n_ranks,
-        deadline,
-        alarm: abort.alarm(),
+        around: Surroundings { rank, deadline, alarm: abort.alarm(), network: network.clone() },
         exchanges: Exchanges::new(rank, exchanges),
         collectives: Collectives::new(rank, collectives),
         traffic: Traffic::default(),
@@ -118,11 +123,11 @@ impl<B> Threads<B> {
         operation: Operation,
         run: impl FnOnce(&mut Self, &Watch) -> Result<T, CommError>,
     ) -> Result<T, CommError> {
-        self.alarm.check()?;
+        self.around.alarm.check()?;
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let watch = Watch::new(self.rank, operation, self.alarm.clone(), started, self.deadline);
+        let watch = Watch::new(self.around.clone(), operation, started);
         let outcome = run(self, &watch);
         if let Err(failure) = &outcome {
             self.failure = Some(failure.clone());
@@ -131,7 +136,7 @@ impl<B> Threads<B> {
     }
 
     fn assert_own(&self, pending: &PendingExchange) {
-        let (rank, found) = (self.rank, pending.rank);
+        let (rank, found) = (self.around.rank, pending.rank);
         assert!(rank == found, "rank {rank} waits for an exchange of rank {found}");
     }
 
@@ -139,7 +144,7 @@ impl<B> Threads<B> {
         let mut seen = vec![false; self.size];
         for peer in peers {
             assert!(peer < self.size, "{what} names rank {peer} of {} ranks", self.size);
-            assert!(peer != self.rank, "{what} names its own rank {peer}");
+            assert!(peer != self.around.rank, "{what} names its own rank {peer}");
             assert!(!seen[peer], "{what} names rank {peer} twice");
             seen[peer] = true;
         }
@@ -151,7 +156,7 @@ impl<B: Send + MessageLength> Communicator for Threads<B> {
     type Pending = PendingExchange;
 
     fn rank(&self) -> usize {
-        self.rank
+        self.around.rank
     }
 
     fn size(&self) -> usize {
@@ -206,14 +211,14 @@ impl<B: Send + MessageLength> Communicator for Threads<B> {
     fn reduce(&mut self, values: &mut [f32]) -> Result<(), CommError> {
         self.guarded(Operation::Reduce, |this, watch| {
             this.collectives.reduce(values, watch)?;
-            let n_bytes = reduction::bytes_sent(values.len(), this.size, this.rank);
+            let n_bytes = reduction::bytes_sent(values.len(), this.size, this.around.rank);
             this.traffic.reduced.record(n_bytes);
             Ok(())
         })
     }
 
     fn abort(&mut self, cause: &str) {
-        self.alarm.raise(self.rank, cause);
+        self.around.alarm.raise(self.around.rank, cause);
     }
 
     fn traffic(&self) -> &Traffic {

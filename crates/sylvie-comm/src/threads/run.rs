@@ -69,7 +69,7 @@ enum Ending<T, E> {
 /// # Errors
 /// The root cause: the first rank that failed. Errors and panics of other ranks after it are dropped.
 /// # Panics
-/// If `n_ranks` is 0.
+/// If `n_ranks` is 0, or if the link model's bandwidth or ranks per host are not above 0.
 /// # Example
 /// ```
 /// use sylvie_comm::{CommError, Communicator, ThreadOptions, Threads, run_ranks};
@@ -115,7 +115,7 @@ where
     let mut refused = None;
     let endings = thread::scope(|scope| {
         let mut handles = Vec::with_capacity(n_ranks);
-        for comm in connect(n_ranks, options.deadline, abort) {
+        for comm in connect(n_ranks, options, abort) {
             let rank = comm.rank();
             let builder =
                 thread::Builder::new().name(format!("rank {rank}")).stack_size(options.stack_bytes);

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 use sylvie_comm::{CommError, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie_conformance::{Runner, collectives, exchange, faults, plans, polling};
 
-struct OnThreads(ThreadOptions);
+pub(crate) struct OnThreads(pub(crate) ThreadOptions);
 
 impl Runner for OnThreads {
     type Buffer = Vec<u8>;
