@@ -7,6 +7,8 @@ use sylvie_gnn::ConfigError;
 use sylvie_lowbit::{DecodeError, EncodeError};
 use sylvie_random::Pass;
 
+use crate::policy::PolicyError;
+
 /// Why a rank could not go on. `epoch`, `layer` and `rank` count from 0.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,6 +16,20 @@ pub enum TrainError {
     /// The network cannot be built.
     #[error("the network cannot be built")]
     Config(#[from] ConfigError),
+    /// The exchange cannot be as it was asked for.
+    #[error("the exchange cannot be as it was asked for")]
+    Policy(#[from] PolicyError),
+    /// The system refused a thread.
+    #[error("rank {rank}: no thread to compute on")]
+    Thread {
+        /// Rank.
+        rank: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The communication thread ended while the rank still computed; why it did is another error.
+    #[error("the communication thread has ended")]
+    CommunicationEnded,
     /// GCN's normalisation is defined for symmetric graphs.
     #[error(
         "gcn is defined for symmetric graphs only; read the graph both ways, or take sage or gat"

@@ -1,19 +1,21 @@
 //! Full-precision forward passes: evaluation and prediction.
 
+use std::sync::Arc;
+
 use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{Metric, MetricCounts, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
-use sylvie_lowbit::{RowCodec, Width};
 use sylvie_tensor::Wire;
 
-use crate::clock::Clock;
-use crate::epoch::{Flow, Pace, Stage};
+use crate::communication::{CommHandle, with_communication};
 use crate::error::TrainError;
-use crate::exchange::Exchanger;
+use crate::flow::{Flow, Pace};
+use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::part_data::PartData;
 use crate::policy::ExchangePolicy;
-use crate::record::RankEpoch;
 use crate::schedule::plan_forward;
+use crate::slots::Slots;
+use crate::stage::Stage;
 
 /// The metric on each set; `None` where it is not defined, as the ROC-AUC of one outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,43 +28,35 @@ pub struct Scores {
     pub test: Option<f64>,
 }
 
-/// A full-precision forward pass.
-pub(crate) fn evaluation_pace<'a, B: Wire>(
-    network: &'a Network,
-    weights: &'a Weights<B>,
-    stage: &'a Stage<B>,
-    epoch: u32,
-) -> Pace<'a, B> {
-    let policy = ExchangePolicy::uniform(RowCodec::new(Width::F32));
-    Pace { network, weights, stage, epoch, purpose: Purpose::Evaluation, policy }
-}
-
 /// Logits of the own rows, row-major on the host; all finite.
-pub(crate) fn forward_logits<B: Wire, C: Communicator<Buffer = B::Bytes>>(
-    exchanger: &mut Exchanger<'_, B, C>,
+pub(crate) fn forward_logits<B: Wire>(
     pace: Pace<'_, B>,
+    (handle, slots): (&CommHandle<B>, &mut Slots<B>),
     data: &PartData,
+    watch: Watch<'_>,
 ) -> Result<Vec<f32>, TrainError> {
-    let targets = Targets::new(exchanger.backend, &data.labels, &[]);
+    let targets = Targets::new(pace.backend, &data.labels, &[]);
     let mut flow = Flow::default();
-    let mut rank = RankEpoch::default();
-    for step in plan_forward(pace.network.config()) {
-        flow.run(pace, step, exchanger, &targets, &mut rank)?;
+    let n_parts = handle.size() as u32;
+    for step in plan_forward(pace.network.config(), pace.policy.memory, n_parts) {
+        let start = watch.now();
+        flow.run(pace, step, (handle, slots), &targets, watch)?;
+        watch.note(Lane::Compute, Activity::Step(step), (pace.purpose, pace.epoch), start);
     }
-    let logits = exchanger.backend.download(flow.output());
+    let logits = pace.backend.download(flow.output());
     let width = data.labels.n_classes().max(1) as usize;
     match logits.iter().position(|logit| !logit.is_finite()) {
         None => Ok(logits),
         Some(at) => {
-            let (rank, node) = (exchanger.comm.rank(), data.graph.own_ids[at / width]);
+            let (rank, node) = (handle.rank(), data.graph.own_ids[at / width]);
             Err(TrainError::OutputNotFinite { epoch: pace.epoch, rank, node })
         }
     }
 }
 
 /// Scores of `logits`, counted on all ranks.
-pub(crate) fn score<C: Communicator>(
-    comm: &mut C,
+pub(crate) fn score<B: Wire>(
+    handle: &CommHandle<B>,
     epoch: u32,
     metric: Metric,
     logits: &[f32],
@@ -71,12 +65,11 @@ pub(crate) fn score<C: Communicator>(
     let mut values = [None; 3];
     for (role, value) in [Role::Train, Role::Val, Role::Test].into_iter().zip(&mut values) {
         let counts = MetricCounts::new(metric, logits, &data.labels, &data.rows(role));
-        let all = comm.all_gather(&counts.to_bytes());
-        let all = all.map_err(|source| TrainError::Comm { epoch, source })?;
+        let all = handle.all_gather(epoch, counts.to_bytes())?;
         let mut sum = MetricCounts::new(metric, logits, &data.labels, &[]);
         for (peer, bytes) in all.iter().enumerate() {
             if !sum.merge_bytes(bytes) {
-                let (rank, what) = (comm.rank(), "scores");
+                let (rank, what) = (handle.rank(), "scores");
                 return Err(TrainError::Damaged { rank, peer, what });
             }
         }
@@ -84,6 +77,44 @@ pub(crate) fn score<C: Communicator>(
     }
     let [train, val, test] = values;
     Ok(Scores { train, val, test })
+}
+
+/// Runs a forward pass of given weights, then `then` on its logits.
+fn with_logits<B, C, T>(
+    (backend, comm): (&B, &mut C),
+    (model, weights): (&ModelConfig, &[Vec<f32>]),
+    data: &PartData,
+    instruments: Instruments<'_>,
+    then: impl FnOnce(&CommHandle<B>, Vec<f32>) -> Result<T, TrainError> + Send,
+) -> Result<T, TrainError>
+where
+    B: Wire,
+    C: Communicator<Buffer = B::Bytes>,
+    T: Send,
+{
+    let network = Network::new(model.clone())?;
+    let weights = Weights::from_host(backend, model, weights);
+    let stage = Arc::new(Stage::new(backend, comm, model, data, 0)?);
+    let watch = Watch::new(instruments, comm.rank());
+    let n_layers = model.n_layers();
+    let n_slots = Slots::<B>::count(n_layers);
+    with_communication((backend, comm), instruments, (0, n_slots), |handle| {
+        let (purpose, policy) = (Purpose::Evaluation, ExchangePolicy::full_precision());
+        let pace = Pace {
+            backend,
+            network: &network,
+            weights: &weights,
+            stage: &stage,
+            policy: &policy,
+            seed: 0,
+            epoch: 0,
+            purpose,
+            sample: None,
+        };
+        let mut slots = Slots::new(n_layers);
+        let logits = forward_logits(pace, (handle, &mut slots), data, watch)?;
+        then(handle, logits)
+    })
 }
 
 /// Logits of the own rows of `data` under given weights, `n_local x n_classes` row-major.
@@ -97,18 +128,14 @@ pub(crate) fn score<C: Communicator>(
 pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
-    (model, weights): (&ModelConfig, &[Vec<f32>]),
+    model: (&ModelConfig, &[Vec<f32>]),
     data: &PartData,
-    clock: &dyn Clock,
+    instruments: Instruments<'_>,
 ) -> Result<Vec<f32>, TrainError> {
-    let network = Network::new(model.clone())?;
-    let weights = Weights::from_host(backend, model, weights);
-    let stage = Stage::new(backend, comm, model, data, 0)?;
-    let mut exchanger = Exchanger::new(backend, comm, clock, 0);
-    forward_logits(&mut exchanger, evaluation_pace(&network, &weights, &stage, 0), data)
+    with_logits((backend, comm), model, data, instruments, |_, logits| Ok(logits))
 }
 
-/// Scores of given weights on all ranks' parts, and the own rows' logits.
+/// Scores of given weights on all ranks' parts.
 ///
 /// Collective: every rank calls it with its own part.
 ///
@@ -122,8 +149,9 @@ pub fn evaluate<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     model: (&ModelConfig, &[Vec<f32>]),
     data: &PartData,
     metric: Metric,
-    clock: &dyn Clock,
+    instruments: Instruments<'_>,
 ) -> Result<Scores, TrainError> {
-    let logits = predict(backend, comm, model, data, clock)?;
-    score(comm, 0, metric, &logits, data)
+    with_logits((backend, comm), model, data, instruments, |handle, logits| {
+        score(handle, 0, metric, &logits, data)
+    })
 }

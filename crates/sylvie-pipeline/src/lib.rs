@@ -5,28 +5,33 @@
 //! [`ExchangePolicy`] says, and evaluates in full precision. It is generic over the backend and the
 //! transport, is handed its clock, and writes no file.
 
-mod clock;
-mod epoch;
+mod communication;
 mod error;
 mod evaluation;
-mod exchange;
 mod features;
+mod flow;
+mod instruments;
 mod part_data;
 mod policy;
+mod preset;
 mod record;
 #[cfg(test)]
 mod reference;
+mod sample;
 mod schedule;
 mod settings;
+mod slots;
+mod stage;
 mod train;
 
-pub use clock::Clock;
 pub use error::TrainError;
 pub use evaluation::{Scores, evaluate, predict};
+pub use instruments::{Activity, Clock, Instruments, Lane, Span, Tracer};
 pub use part_data::{PartData, RankInput};
-pub use policy::{ExchangePolicy, Preset, UnknownPreset};
-pub use record::{EpochRecord, Observer, ObserverError};
-pub use schedule::{Step, plan_epoch, plan_forward};
+pub use policy::{Directions, ExchangePolicy, Memory, PolicyError, Schedule, Scope, UnknownWord};
+pub use preset::Preset;
+pub use record::{EpochRecord, Observer, ObserverError, RankTimes};
+pub use schedule::{AfterUse, Parts, Stage, Step, plan_epoch, plan_forward};
 pub use settings::TrainSettings;
 pub use train::{TrainOutcome, train};
 

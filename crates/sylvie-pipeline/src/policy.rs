@@ -1,82 +1,326 @@
-//! How boundary rows are exchanged.
+//! How boundary rows are exchanged: one engine's parameters.
 
 use std::fmt;
 use std::str::FromStr;
 
+use sylvie_gnn::ModelConfig;
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_random::Pass;
 
-/// The precision of what crosses the split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::schedule::n_exchanged;
+
+/// When exchanged rows are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// In the epoch that sent them: Sylvie-S.
+    #[default]
+    Sync,
+    /// One epoch later, zeros in the first: Sylvie-A and PipeGCN.
+    Async,
+}
+
+/// What of an exchange a setting is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Directions {
+    /// Embeddings, sent forward.
+    Features,
+    /// Gradients, sent backward.
+    Gradients,
+    /// Both.
+    #[default]
+    Both,
+}
+
+impl Directions {
+    /// Whether rows of `pass` are meant.
+    #[must_use]
+    pub const fn include(self, pass: Pass) -> bool {
+        match self {
+            Self::Features => matches!(pass, Pass::Forward),
+            Self::Gradients => matches!(pass, Pass::Backward),
+            Self::Both => true,
+        }
+    }
+}
+
+/// How much of the halo is in memory at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// A layer's whole halo.
+    #[default]
+    All,
+    /// The rows of one remote part: fetched, aggregated and dropped before the next (SAR).
+    Sequential,
+}
+
+/// Which rows go through the codec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that are sent.
+    #[default]
+    Boundary,
+    /// Own rows as well, as the paper's ablation does.
+    All,
+}
+
+/// Everything that decides what crosses the split, and when.
+///
+/// # Paper
+/// Sylvie-S and Sylvie-A with the Bounded Staleness Adaptor, sections 3.2 and 3.3; PipeGCN, BNS-GCN and
+/// SAR, its baselines, are other values of the same fields.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExchangePolicy {
-    /// Codec of embeddings.
-    pub forward: RowCodec,
-    /// Codec of gradients.
-    pub backward: RowCodec,
+    /// Codec of embeddings: one for all exchanged layers, or one for each, the first of them first.
+    pub forward: Vec<RowCodec>,
+    /// Codec of gradients, likewise.
+    pub backward: Vec<RowCodec>,
+    /// When rows are used.
+    pub schedule: Schedule,
+    /// Epochs from one synchronous epoch to the next in an asynchronous schedule; 0 for none at all.
+    pub staleness: u32,
+    /// What such an epoch exchanges synchronously.
+    pub staleness_scope: Directions,
+    /// Probability that a boundary row is sent to a reader in an epoch, in (0, 1]; `None` sends all
+    /// without a draw (BNS-GCN).
+    pub boundary_sampling: Option<f64>,
+    /// How much of the halo is in memory.
+    pub memory: Memory,
+    /// What is averaged over the epochs before it is used (PipeGCN).
+    pub smooth: Option<Directions>,
+    /// Weight of the past in that average, in [0, 1).
+    pub smooth_decay: f32,
+    /// Which rows go through the codec.
+    pub scope: Scope,
+    /// Whether a synchronous schedule computes what needs own rows alone while the halo travels.
+    pub overlap: bool,
 }
 
 impl ExchangePolicy {
-    /// The same codec both ways.
+    /// Synchronous, with the same codec both ways and everywhere.
     #[must_use]
-    pub const fn uniform(codec: RowCodec) -> Self {
-        Self { forward: codec, backward: codec }
-    }
-
-    /// The codec of a pass.
-    #[must_use]
-    pub const fn codec(&self, pass: Pass) -> RowCodec {
-        match pass {
-            Pass::Forward => self.forward,
-            Pass::Backward => self.backward,
+    pub fn uniform(codec: RowCodec) -> Self {
+        Self {
+            forward: vec![codec],
+            backward: vec![codec],
+            schedule: Schedule::Sync,
+            staleness: 0,
+            staleness_scope: Directions::Both,
+            boundary_sampling: None,
+            memory: Memory::All,
+            smooth: None,
+            smooth_decay: 0.95,
+            scope: Scope::Boundary,
+            overlap: false,
         }
     }
+
+    /// Synchronous and in full precision.
+    #[must_use]
+    pub fn full_precision() -> Self {
+        Self::uniform(RowCodec::new(Width::F32))
+    }
+
+    /// The codec of a pass of a layer that is exchanged.
+    ///
+    /// # Panics
+    /// If there is no codec at all.
+    #[must_use]
+    pub fn codec(&self, layer: usize, pass: Pass) -> RowCodec {
+        let codecs = match pass {
+            Pass::Forward => &self.forward,
+            Pass::Backward => &self.backward,
+        };
+        // Layer 0 reads raw features: the first exchanged layer is layer 1.
+        let codec = codecs.get(layer.saturating_sub(1)).or(codecs.last());
+        *codec.expect("a policy has a codec for each pass")
+    }
+
+    /// Whether an epoch uses the rows of a pass in the epoch itself.
+    ///
+    /// # Paper
+    /// Section 3.3: synchronous when (t + 1) mod E is 0.
+    #[must_use]
+    pub const fn is_synchronous(&self, epoch: u32, pass: Pass) -> bool {
+        match self.schedule {
+            Schedule::Sync => true,
+            Schedule::Async => {
+                self.staleness > 0
+                    && self.staleness_scope.include(pass)
+                    && (epoch as u64 + 1).is_multiple_of(self.staleness as u64)
+            }
+        }
+    }
+
+    /// Checks that the fields can be combined, with each other and with the network.
+    ///
+    /// # Errors
+    /// What cannot be, and why.
+    pub fn check(&self, model: &ModelConfig) -> Result<(), PolicyError> {
+        let expected = n_exchanged(model);
+        for (flag, codecs) in [("bits-forward", &self.forward), ("bits-backward", &self.backward)] {
+            if codecs.len() != 1 && codecs.len() != expected {
+                return Err(PolicyError::Codecs { flag, found: codecs.len(), expected });
+            }
+        }
+        if let Some(p) = self.boundary_sampling
+            && !(p > 0.0 && p <= 1.0)
+        {
+            return Err(PolicyError::Sampling { found: p });
+        }
+        if !(0.0..1.0).contains(&self.smooth_decay) {
+            return Err(PolicyError::Decay { found: self.smooth_decay });
+        }
+        match self.conflicts().into_iter().find(|conflict| conflict.is_met) {
+            None => Ok(()),
+            Some(Conflict { what, with, reason, .. }) => {
+                Err(PolicyError::Conflict { what, with, reason })
+            }
+        }
+    }
+
+    fn conflicts(&self) -> [Conflict; 7] {
+        let is_async = self.schedule == Schedule::Async;
+        let is_sequential = self.memory == Memory::Sequential;
+        let conflict = |is_met, what, with, reason| Conflict { is_met, what, with, reason };
+        [
+            conflict(
+                self.staleness > 0 && !is_async,
+                "--staleness",
+                "--schedule sync",
+                "every epoch of it is synchronous already",
+            ),
+            conflict(
+                self.staleness == 0 && self.staleness_scope != Directions::Both,
+                "--staleness-scope",
+                "--staleness 0",
+                "there is no synchronous epoch whose scope it could be",
+            ),
+            conflict(
+                is_sequential && is_async,
+                "--memory sequential",
+                "--schedule async",
+                "stale rows of every remote part have to be kept from one epoch to the next",
+            ),
+            conflict(
+                is_sequential && self.overlap,
+                "--memory sequential",
+                "--overlap",
+                "rows that travel meanwhile would be in memory beside those that are read",
+            ),
+            conflict(
+                self.smooth.is_some() && !is_async,
+                "--smooth",
+                "--schedule sync",
+                "it averages stale rows, and there are none",
+            ),
+            conflict(
+                self.smooth.is_some() && self.boundary_sampling.is_some(),
+                "--smooth",
+                "--boundary-sampling",
+                "an average needs the same rows in every epoch",
+            ),
+            conflict(
+                self.overlap && is_async,
+                "--overlap",
+                "--schedule async",
+                "an asynchronous exchange is hidden already",
+            ),
+        ]
+    }
 }
 
-/// A policy with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// Synchronous, full precision: the baseline.
-    Vanilla,
-    /// Synchronous, one bit.
-    SylvieS,
+struct Conflict {
+    is_met: bool,
+    what: &'static str,
+    with: &'static str,
+    reason: &'static str,
 }
 
-/// A word that names no preset.
+/// Why a policy is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// Two settings exclude each other.
+    #[error("{what} cannot be combined with {with}: {reason}")]
+    Conflict {
+        /// A setting, as its flag.
+        what: &'static str,
+        /// The other.
+        with: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Neither one codec nor one for each exchanged layer.
+    #[error(
+        "--{flag} has {found} values, but {expected} layers are exchanged (graph layers after the \
+         first); give one value for all, or one for each"
+    )]
+    Codecs {
+        /// The setting.
+        flag: &'static str,
+        /// Values given.
+        found: usize,
+        /// Layers exchanged.
+        expected: usize,
+    },
+    /// No probability.
+    #[error("a sampling probability of {found} is not in (0, 1]")]
+    Sampling {
+        /// What was given.
+        found: f64,
+    },
+    /// No decay.
+    #[error("a decay of {found} is not in [0, 1)")]
+    Decay {
+        /// What was given.
+        found: f32,
+    },
+}
+
+/// A word that names no value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown preset '{word}', expected one of vanilla, sylvie-s")]
-pub struct UnknownPreset {
+#[error("unknown {what} '{word}', expected one of {expected}")]
+pub struct UnknownWord {
+    /// The setting.
+    pub what: &'static str,
     /// The word found.
     pub word: String,
+    /// The words allowed.
+    pub expected: String,
 }
 
-impl Preset {
-    /// The policy.
-    #[must_use]
-    pub fn policy(self) -> ExchangePolicy {
-        ExchangePolicy::uniform(RowCodec::new(match self {
-            Self::Vanilla => Width::F32,
-            Self::SylvieS => Width::One,
-        }))
-    }
-}
+/// Gives an enum its words: `FromStr` and `Display`.
+macro_rules! words {
+    ($type:ty, $what:literal, $($word:literal => $value:path),+) => {
+        impl FromStr for $type {
+            type Err = UnknownWord;
 
-impl FromStr for Preset {
-    type Err = UnknownPreset;
-
-    fn from_str(word: &str) -> Result<Self, UnknownPreset> {
-        match word {
-            "vanilla" => Ok(Self::Vanilla),
-            "sylvie-s" => Ok(Self::SylvieS),
-            _ => Err(UnknownPreset { word: word.to_owned() }),
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                match word {
+                    $($word => Ok($value),)+
+                    _ => {
+                        let expected = [$($word),+].join(", ");
+                        Err(UnknownWord { what: $what, word: word.to_owned(), expected })
+                    }
+                }
+            }
         }
-    }
-}
 
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Vanilla => "vanilla",
-            Self::SylvieS => "sylvie-s",
-        })
-    }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self {
+                    $($value => $word,)+
+                })
+            }
+        }
+    };
 }
+pub(crate) use words;
+
+words!(Schedule, "schedule", "sync" => Self::Sync, "async" => Self::Async);
+words!(
+    Directions, "scope",
+    "features" => Self::Features, "gradients" => Self::Gradients, "both" => Self::Both
+);
+words!(Memory, "memory", "all" => Self::All, "sequential" => Self::Sequential);
+words!(Scope, "scope", "boundary" => Self::Boundary, "all" => Self::All);

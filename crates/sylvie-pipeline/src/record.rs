@@ -1,33 +1,67 @@
 //! What is known of an epoch.
 
 use std::error::Error;
+use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use crate::communication::CommTimes;
 use crate::evaluation::Scores;
+use crate::flow::Stops;
+
+/// Where one rank's time went in an epoch, in milliseconds.
+///
+/// The compute thread computes, stands still for rows of other ranks, or for sums of weight gradients:
+/// the first three add up to the epoch. Beside it the communication thread encodes, waits for the
+/// network and decodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RankTimes {
+    /// Computing.
+    pub compute_ms: f64,
+    /// Standing still for rows of other ranks: what of the exchange was not hidden.
+    pub blocked_ms: f64,
+    /// Standing still for sums of weight gradients.
+    pub reduce_ms: f64,
+    /// Encoding, on the communication thread.
+    pub encode_ms: f64,
+    /// Decoding, there.
+    pub decode_ms: f64,
+    /// While an exchange was under way and its rows were neither encoded nor decoded.
+    pub network_ms: f64,
+    /// The part of encoding, network and decoding during which the compute thread went on.
+    pub hidden_ms: f64,
+}
+
+impl RankTimes {
+    /// The mean over ranks.
+    fn mean(ranks: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| ranks.iter().map(of).sum::<f64>() / ranks.len() as f64;
+        Self {
+            compute_ms: mean(|r| r.compute_ms),
+            blocked_ms: mean(|r| r.blocked_ms),
+            reduce_ms: mean(|r| r.reduce_ms),
+            encode_ms: mean(|r| r.encode_ms),
+            decode_ms: mean(|r| r.decode_ms),
+            network_ms: mean(|r| r.network_ms),
+            hidden_ms: mean(|r| r.hidden_ms),
+        }
+    }
+}
 
 /// Figures of one epoch over all ranks.
 ///
-/// Times are means over the ranks, in milliseconds; `compute_ms` is what the others leave of
-/// `epoch_ms`. Bytes and messages are sums over the ranks and leave
-/// evaluation out; payload, metadata and messages are those of the halo exchange.
+/// Bytes and messages are sums over the ranks and leave evaluation out; payload, metadata and messages
+/// are those of the halo exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochRecord {
     /// Epoch, from 0.
     pub epoch: u32,
     /// Sum of the loss over labelled training nodes, divided by their number.
     pub loss: f64,
-    /// The whole epoch, evaluation left out.
+    /// The whole epoch, evaluation left out: mean over the ranks.
     pub epoch_ms: f64,
-    /// Everything but exchange and reduction.
-    pub compute_ms: f64,
-    /// Encoding rows.
-    pub encode_ms: f64,
-    /// Waiting for rows.
-    pub wait_ms: f64,
-    /// Decoding rows.
-    pub decode_ms: f64,
-    /// Summing weight gradients over the ranks.
-    pub reduce_ms: f64,
+    /// Where the time went: mean over the ranks.
+    pub times: RankTimes,
+    /// The same for each rank.
+    pub ranks: Vec<RankTimes>,
     /// Bytes of values sent.
     pub payload_bytes: u64,
     /// Bytes of scales and zero points sent.
@@ -47,8 +81,8 @@ pub struct EpochRecord {
 /// Why an observer refuses to go on.
 pub type ObserverError = Box<dyn Error + Send + Sync>;
 
-/// Whoever wants to know of each epoch; closures are observers.
-pub trait Observer {
+/// Whoever wants to know of each epoch; closures are observers. It is told on the thread that computes.
+pub trait Observer: Send {
     /// Takes note of an epoch.
     ///
     /// # Errors
@@ -56,7 +90,7 @@ pub trait Observer {
     fn epoch(&mut self, record: &EpochRecord) -> Result<(), ObserverError>;
 }
 
-impl<F: FnMut(&EpochRecord) -> Result<(), ObserverError>> Observer for F {
+impl<F: FnMut(&EpochRecord) -> Result<(), ObserverError> + Send> Observer for F {
     fn epoch(&mut self, record: &EpochRecord) -> Result<(), ObserverError> {
         self(record)
     }
@@ -66,26 +100,28 @@ impl<F: FnMut(&EpochRecord) -> Result<(), ObserverError>> Observer for F {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RankEpoch {
     pub(crate) loss_sum: f64,
-    pub(crate) epoch: std::time::Duration,
-    pub(crate) times: Stopwatch,
+    pub(crate) epoch: Duration,
+    pub(crate) stops: Stops,
+    pub(crate) comm: CommTimes,
     pub(crate) payload_bytes: u64,
     pub(crate) metadata_bytes: u64,
     pub(crate) messages: u64,
     pub(crate) reduce_bytes: u64,
 }
 
-const N_WORDS: usize = 10;
+const N_WORDS: usize = 11;
 
 impl RankEpoch {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let nanos = |time: std::time::Duration| time.as_nanos() as u64;
+        let nanos = |time: Duration| time.as_nanos() as u64;
         let words: [u64; N_WORDS] = [
             self.loss_sum.to_bits(),
             nanos(self.epoch),
-            nanos(self.times.encode),
-            nanos(self.times.wait),
-            nanos(self.times.decode),
-            nanos(self.times.reduce),
+            nanos(self.stops.blocked),
+            nanos(self.stops.reduce),
+            nanos(self.comm.encode),
+            nanos(self.comm.decode),
+            nanos(self.comm.exchange),
             self.payload_bytes,
             self.metadata_bytes,
             self.messages,
@@ -94,13 +130,46 @@ impl RankEpoch {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// The words of one rank; `None` if these bytes are none.
-    fn words(bytes: &[u8]) -> Option<[u64; N_WORDS]> {
+    /// The share of a rank; `None` if these bytes are none.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (words, []) = bytes.as_chunks::<8>() else {
             return None;
         };
-        <[u64; N_WORDS]>::try_from(words.iter().map(|w| u64::from_le_bytes(*w)).collect::<Vec<_>>())
-            .ok()
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let words: [u64; N_WORDS] = words.try_into().ok()?;
+        let [loss, epoch, blocked, reduce, encode, decode, exchange, rest @ ..] = words;
+        let [payload_bytes, metadata_bytes, messages, reduce_bytes] = rest;
+        let time = Duration::from_nanos;
+        Some(Self {
+            loss_sum: f64::from_bits(loss),
+            epoch: time(epoch),
+            stops: Stops { blocked: time(blocked), reduce: time(reduce) },
+            comm: CommTimes {
+                encode: time(encode),
+                decode: time(decode),
+                exchange: time(exchange),
+            },
+            payload_bytes,
+            metadata_bytes,
+            messages,
+            reduce_bytes,
+        })
+    }
+
+    fn times(&self) -> RankTimes {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let Self { stops, comm, .. } = self;
+        let still = stops.blocked + stops.reduce;
+        let coding = comm.encode + comm.decode;
+        RankTimes {
+            compute_ms: ms(self.epoch.saturating_sub(still)),
+            blocked_ms: ms(stops.blocked),
+            reduce_ms: ms(stops.reduce),
+            encode_ms: ms(comm.encode),
+            decode_ms: ms(comm.decode),
+            network_ms: ms(comm.exchange.saturating_sub(coding)),
+            hidden_ms: ms(comm.exchange.saturating_sub(stops.blocked)),
+        }
     }
 }
 
@@ -110,31 +179,24 @@ pub(crate) fn combine(
     ranks: &[Vec<u8>],
     n_training_nodes: u64,
 ) -> Result<EpochRecord, usize> {
-    let mut loss_sum = 0.0;
-    let mut sums = [0_u64; N_WORDS];
+    let mut shares = Vec::with_capacity(ranks.len());
     for (rank, bytes) in ranks.iter().enumerate() {
-        let words = RankEpoch::words(bytes).ok_or(rank)?;
-        loss_sum += f64::from_bits(words[0]);
-        for (sum, word) in sums.iter_mut().zip(words).skip(1) {
-            *sum += word;
-        }
+        shares.push(RankEpoch::from_bytes(bytes).ok_or(rank)?);
     }
-    let mean_ms = |place: usize| sums[place] as f64 / 1e6 / ranks.len() as f64;
-    let (epoch_ms, encode_ms, wait_ms) = (mean_ms(1), mean_ms(2), mean_ms(3));
-    let (decode_ms, reduce_ms) = (mean_ms(4), mean_ms(5));
+    let sum = |of: fn(&RankEpoch) -> u64| shares.iter().map(of).sum();
+    let loss_sum: f64 = shares.iter().map(|share| share.loss_sum).sum();
+    let epoch_s: f64 = shares.iter().map(|share| share.epoch.as_secs_f64()).sum();
+    let times: Vec<RankTimes> = shares.iter().map(RankEpoch::times).collect();
     Ok(EpochRecord {
         epoch,
         loss: loss_sum / n_training_nodes as f64,
-        epoch_ms,
-        compute_ms: (epoch_ms - encode_ms - wait_ms - decode_ms - reduce_ms).max(0.0),
-        encode_ms,
-        wait_ms,
-        decode_ms,
-        reduce_ms,
-        payload_bytes: sums[6],
-        metadata_bytes: sums[7],
-        messages: sums[8],
-        reduce_bytes: sums[9],
+        epoch_ms: epoch_s * 1e3 / shares.len() as f64,
+        times: RankTimes::mean(&times),
+        ranks: times,
+        payload_bytes: sum(|share| share.payload_bytes),
+        metadata_bytes: sum(|share| share.metadata_bytes),
+        messages: sum(|share| share.messages),
+        reduce_bytes: sum(|share| share.reduce_bytes),
         scores: None,
         eval_ms: 0.0,
         eval_bytes: 0,

@@ -17,11 +17,12 @@ use sylvie_graph::{
 use sylvie_partition::build_parts;
 use sylvie_tensor::CpuBackend;
 
-use crate::clock::Clock;
-use crate::error::TrainError;
+use crate::communication::with_communication;
+use crate::instruments::{Clock, Instruments};
 use crate::part_data::{PartData, RankInput};
-use crate::policy::Preset;
+use crate::policy::{ExchangePolicy, Schedule};
 use crate::settings::TrainSettings;
+use crate::slots::Slots;
 use crate::train::Run;
 
 struct NoClock;
@@ -78,6 +79,15 @@ fn dataset(case: &Value) -> Dataset {
     }
 }
 
+fn policy(case: &Value) -> ExchangePolicy {
+    let schedule = match case["mode"].as_str() {
+        Some("async") => Schedule::Async,
+        _ => Schedule::Sync,
+    };
+    let staleness = case["sync_every"].as_u64().unwrap_or(0) as u32;
+    ExchangePolicy { schedule, staleness, ..ExchangePolicy::full_precision() }
+}
+
 fn settings(case: &Value, layers: &Value) -> TrainSettings {
     let model = ModelConfig {
         kind: case["kind"].as_str().expect("kind").parse().expect("a model"),
@@ -94,7 +104,7 @@ fn settings(case: &Value, layers: &Value) -> TrainSettings {
     });
     TrainSettings {
         model,
-        exchange: Preset::Vanilla.policy(),
+        exchange: policy(case),
         n_epochs: 8,
         learning_rate: 0.01,
         weight_decay: 0.0,
@@ -120,16 +130,21 @@ fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
     let ranks = run_ranks(n_parts as usize, &ThreadOptions::default(), |comm: &mut Threads<_>| {
         let backend = CpuBackend::new(1);
         let input = &inputs[sylvie_comm::Communicator::rank(comm)];
-        let mut run = Run::new(&backend, comm, input, &settings, &NoClock)?;
-        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
-        for epoch in 0..settings.n_epochs {
-            losses.push(run.epoch(epoch)?.loss);
-            if epoch < 3 {
-                let reduced = run.gradients.as_ref().expect("reduced gradients");
-                gradients.push(reduced.flatten(&backend));
+        let instruments = Instruments::clock(&NoClock);
+        let mut run = Run::new(&backend, comm, input, &settings, instruments)?;
+        let n_slots = Slots::<CpuBackend>::count(settings.model.n_layers());
+        with_communication((&backend, comm), instruments, (1, n_slots), |handle| {
+            let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+            for epoch in 0..settings.n_epochs {
+                losses.push(run.epoch(handle, epoch)?.loss);
+                if epoch < 3 {
+                    let reduced = run.gradients.as_ref().expect("reduced gradients");
+                    gradients.push(reduced.flatten(&backend));
+                }
             }
-        }
-        Ok::<_, TrainError>((losses, gradients))
+            run.drain(handle)?;
+            Ok((losses, gradients))
+        })
     });
     ranks.expect("a run").remove(0)
 }
@@ -185,4 +200,11 @@ fn networks_on_one_part() {
 #[test]
 fn networks_on_three_parts() {
     check_cases("sync_", 4);
+}
+
+/// Rows and gradients of the epoch before, zeros at first; every third epoch synchronous in half of
+/// the cases.
+#[test]
+fn stale_networks_on_three_parts() {
+    check_cases("async_", 8);
 }

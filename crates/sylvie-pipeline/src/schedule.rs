@@ -2,34 +2,96 @@
 
 use std::fmt;
 
-use sylvie_gnn::ModelConfig;
+use sylvie_gnn::{ModelConfig, ModelKind};
 use sylvie_random::Pass;
+
+use crate::policy::{ExchangePolicy, Memory};
+
+/// Which remote parts' rows a step is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// All of them.
+    All,
+    /// Halo rows that this part owns.
+    Owner(u32),
+}
+
+/// What becomes of rows after they were used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterUse {
+    /// They are dropped.
+    Drop,
+    /// They are kept for the next epoch, which is asynchronous.
+    Keep,
+}
+
+/// A third of a layer's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Forward: what needs own rows alone. Backward: what the halo's gradients need.
+    Begin,
+    /// Forward: reads halo rows. Backward: gradients of halo rows.
+    Halo(Parts),
+    /// Forward: the rest. Backward: gradients of weights and own rows.
+    Finish,
+}
 
 /// One step of a rank. Layers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Encode the rows that a layer's pass exchanges, and send them.
-    Start(usize, Pass),
-    /// Wait for the rows of that exchange and decode them.
-    Finish(usize, Pass),
-    /// Compute a layer.
-    Compute(usize, Pass),
+    /// Hand the rows that a layer's pass exchanges to the communication thread, which encodes and
+    /// sends them.
+    Start(usize, Pass, Parts),
+    /// Wait for the rows of that exchange.
+    Wait(usize, Pass, Parts, AfterUse),
+    /// Take the rows of the epoch before: zeros in the first epoch.
+    Use(usize, Pass),
+    /// Wait for what is in flight from the epoch before, and discard it.
+    Drain(usize, Pass),
+    /// Compute a part of a layer.
+    Compute(usize, Pass, Stage),
+    /// Add the gradients that came from other parts to those of own rows.
+    Add(usize),
     /// Loss and its gradient.
     Loss,
-    /// Sum the weight gradients over the ranks.
-    Reduce,
+    /// Start to sum a layer's weight gradients over the ranks.
+    Reduce(usize),
+    /// Wait for all these sums.
+    Collect,
     /// One optimiser step.
     Update,
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::Owner(part) => write!(f, " of part {part}"),
+        }
+    }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Start(layer, pass) => write!(f, "start {} {layer}", pass.name()),
-            Self::Finish(layer, pass) => write!(f, "finish {} {layer}", pass.name()),
-            Self::Compute(layer, pass) => write!(f, "compute {} {layer}", pass.name()),
+            Self::Start(layer, pass, parts) => write!(f, "start {} {layer}{parts}", pass.name()),
+            Self::Wait(layer, pass, parts, after) => {
+                write!(f, "wait {} {layer}{parts}", pass.name())?;
+                f.write_str(if *after == AfterUse::Keep { ", keep" } else { "" })
+            }
+            Self::Use(layer, pass) => write!(f, "use {} {layer}", pass.name()),
+            Self::Drain(layer, pass) => write!(f, "drain {} {layer}", pass.name()),
+            Self::Compute(layer, pass, Stage::Begin) => write!(f, "begin {} {layer}", pass.name()),
+            Self::Compute(layer, pass, Stage::Halo(parts)) => {
+                write!(f, "halo {} {layer}{parts}", pass.name())
+            }
+            Self::Compute(layer, pass, Stage::Finish) => {
+                write!(f, "finish {} {layer}", pass.name())
+            }
+            Self::Add(layer) => write!(f, "add {layer}"),
             Self::Loss => f.write_str("loss"),
-            Self::Reduce => f.write_str("reduce"),
+            Self::Reduce(layer) => write!(f, "reduce {layer}"),
+            Self::Collect => f.write_str("collect"),
             Self::Update => f.write_str("update"),
         }
     }
@@ -41,36 +103,176 @@ pub(crate) fn is_exchanged(model: &ModelConfig, layer: usize) -> bool {
     layer > 0 && model.is_graph_layer(layer)
 }
 
-/// The steps of a forward pass.
-#[must_use]
-pub fn plan_forward(model: &ModelConfig) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for layer in 0..model.n_layers() {
-        if is_exchanged(model, layer) {
-            steps.push(Step::Start(layer, Pass::Forward));
-            steps.push(Step::Finish(layer, Pass::Forward));
-        }
-        steps.push(Step::Compute(layer, Pass::Forward));
-    }
-    steps
+/// How many layers are exchanged.
+pub(crate) fn n_exchanged(model: &ModelConfig) -> usize {
+    (0..model.n_layers()).filter(|&layer| is_exchanged(model, layer)).count()
 }
 
-/// The steps of a synchronous training epoch.
+/// How a pass of an epoch gets its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Exchange, then compute.
+    Sync(AfterUse),
+    /// Compute what can be while rows travel.
+    Overlap,
+    /// Compute with the rows of the epoch before.
+    Stale,
+    /// One remote part after the other.
+    Sequential,
+}
+
+impl Order {
+    fn of(policy: &ExchangePolicy, epoch: u32, pass: Pass) -> Self {
+        if policy.memory == Memory::Sequential {
+            return Self::Sequential;
+        }
+        if !policy.is_synchronous(epoch, pass) {
+            return Self::Stale;
+        }
+        if policy.overlap {
+            return Self::Overlap;
+        }
+        let is_kept = !policy.is_synchronous(epoch.saturating_add(1), pass);
+        Self::Sync(if is_kept { AfterUse::Keep } else { AfterUse::Drop })
+    }
+}
+
+/// Writes the steps of one epoch, or of one evaluation.
+struct Planner<'a> {
+    model: &'a ModelConfig,
+    n_parts: u32,
+    steps: Vec<Step>,
+}
+
+impl Planner<'_> {
+    fn compute(&mut self, layer: usize, pass: Pass, stage: Stage) {
+        self.steps.push(Step::Compute(layer, pass, stage));
+    }
+
+    fn forward(&mut self, order: Order) {
+        for layer in 0..self.model.n_layers() {
+            self.forward_layer(layer, order);
+        }
+    }
+
+    fn forward_layer(&mut self, layer: usize, order: Order) {
+        const PASS: Pass = Pass::Forward;
+        if !is_exchanged(self.model, layer) {
+            self.compute(layer, PASS, Stage::Begin);
+            self.compute(layer, PASS, Stage::Finish);
+            return;
+        }
+        let begin = Step::Compute(layer, PASS, Stage::Begin);
+        let start = Step::Start(layer, PASS, Parts::All);
+        let wait = |after| Step::Wait(layer, PASS, Parts::All, after);
+        match order {
+            Order::Sync(after) => self.steps.extend([start, wait(after), begin]),
+            Order::Overlap => self.steps.extend([start, begin, wait(AfterUse::Drop)]),
+            Order::Stale => self.steps.extend([start, Step::Use(layer, PASS), begin]),
+            Order::Sequential => {
+                self.steps.push(begin);
+                for owner in 0..self.n_parts {
+                    self.fetch(layer, PASS, Parts::Owner(owner));
+                    self.compute(layer, PASS, Stage::Halo(Parts::Owner(owner)));
+                }
+            }
+        }
+        if order != Order::Sequential {
+            self.compute(layer, PASS, Stage::Halo(Parts::All));
+        }
+        self.compute(layer, PASS, Stage::Finish);
+    }
+
+    fn fetch(&mut self, layer: usize, pass: Pass, parts: Parts) {
+        let wait = Step::Wait(layer, pass, parts, AfterUse::Drop);
+        self.steps.extend([Step::Start(layer, pass, parts), wait]);
+    }
+
+    fn backward(&mut self, order: Order) {
+        for layer in (0..self.model.n_layers()).rev() {
+            self.backward_layer(layer, order);
+        }
+    }
+
+    fn backward_layer(&mut self, layer: usize, order: Order) {
+        const PASS: Pass = Pass::Backward;
+        self.compute(layer, PASS, Stage::Begin);
+        if !is_exchanged(self.model, layer) {
+            self.compute(layer, PASS, Stage::Finish);
+            self.steps.push(Step::Reduce(layer));
+            return;
+        }
+        let halo = Step::Compute(layer, PASS, Stage::Halo(Parts::All));
+        let finish = Step::Compute(layer, PASS, Stage::Finish);
+        let start = Step::Start(layer, PASS, Parts::All);
+        let wait = |after| Step::Wait(layer, PASS, Parts::All, after);
+        let reduce = Step::Reduce(layer);
+        match order {
+            Order::Sync(after) => {
+                self.steps.extend([halo, finish, start, reduce, wait(after)]);
+            }
+            Order::Overlap => {
+                self.steps.extend([halo, start, finish, reduce, wait(AfterUse::Drop)]);
+            }
+            Order::Stale => {
+                self.steps.extend([halo, start, finish, reduce, Step::Use(layer, PASS)]);
+            }
+            Order::Sequential => {
+                for owner in 0..self.n_parts {
+                    let parts = Parts::Owner(owner);
+                    // Attention's gradients need the rows themselves once more.
+                    if self.model.kind == ModelKind::Gat {
+                        self.fetch(layer, Pass::Forward, parts);
+                    }
+                    self.compute(layer, PASS, Stage::Halo(parts));
+                    self.fetch(layer, PASS, parts);
+                }
+                self.steps.extend([finish, reduce]);
+            }
+        }
+        self.steps.push(Step::Add(layer));
+    }
+
+    /// Empties what an asynchronous epoch left in flight before a synchronous one.
+    fn drain(&mut self, policy: &ExchangePolicy, epoch: u32) {
+        for pass in [Pass::Forward, Pass::Backward] {
+            let was_stale = epoch > 0 && !policy.is_synchronous(epoch - 1, pass);
+            if was_stale && policy.is_synchronous(epoch, pass) {
+                let layers = (0..self.model.n_layers()).filter(|&l| is_exchanged(self.model, l));
+                self.steps.extend(layers.map(|layer| Step::Drain(layer, pass)));
+            }
+        }
+    }
+}
+
+/// The steps of a forward pass that evaluates: synchronous.
+#[must_use]
+pub fn plan_forward(model: &ModelConfig, memory: Memory, n_parts: u32) -> Vec<Step> {
+    let order = match memory {
+        Memory::All => Order::Sync(AfterUse::Drop),
+        Memory::Sequential => Order::Sequential,
+    };
+    let mut planner = Planner { model, n_parts, steps: Vec::new() };
+    planner.forward(order);
+    planner.steps
+}
+
+/// The steps of training epoch `epoch` on each of `n_parts` ranks: the same on all of them.
 ///
 /// # Paper
 /// Algorithms 1 and 2, without the exchange of layer 1: raw features are exchanged once.
 #[must_use]
-pub fn plan_epoch(model: &ModelConfig) -> Vec<Step> {
-    let mut steps = plan_forward(model);
-    steps.push(Step::Loss);
-    for layer in (0..model.n_layers()).rev() {
-        steps.push(Step::Compute(layer, Pass::Backward));
-        if is_exchanged(model, layer) {
-            steps.push(Step::Start(layer, Pass::Backward));
-            steps.push(Step::Finish(layer, Pass::Backward));
-        }
-    }
-    steps.push(Step::Reduce);
-    steps.push(Step::Update);
-    steps
+pub fn plan_epoch(
+    model: &ModelConfig,
+    policy: &ExchangePolicy,
+    n_parts: u32,
+    epoch: u32,
+) -> Vec<Step> {
+    let mut planner = Planner { model, n_parts, steps: Vec::new() };
+    planner.drain(policy, epoch);
+    planner.forward(Order::of(policy, epoch, Pass::Forward));
+    planner.steps.push(Step::Loss);
+    planner.backward(Order::of(policy, epoch, Pass::Backward));
+    planner.steps.extend([Step::Collect, Step::Update]);
+    planner.steps
 }

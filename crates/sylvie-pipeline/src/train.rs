@@ -1,20 +1,26 @@
 //! One rank's training run.
 
-use sylvie_comm::{CommError, Communicator, Purpose};
+use std::sync::Arc;
+
+use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_tensor::Wire;
 
-use crate::clock::{Clock, timed};
-use crate::epoch::{Flow, Pace, Stage};
+use crate::communication::{CommHandle, sum_counts, with_communication};
 use crate::error::TrainError;
-use crate::evaluation::{Scores, evaluation_pace, forward_logits, score};
-use crate::exchange::Exchanger;
+use crate::evaluation::{Scores, forward_logits, score};
+use crate::flow::{Flow, Pace, Stops};
+use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::part_data::{PartData, RankInput};
+use crate::policy::ExchangePolicy;
 use crate::record::{EpochRecord, Observer, RankEpoch, combine};
+use crate::sample::Sample;
 use crate::schedule::{Step, is_exchanged, plan_epoch};
 use crate::settings::TrainSettings;
+use crate::slots::Slots;
+use crate::stage::Stage;
 
 /// What a run ends with; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +46,8 @@ pub struct TrainOutcome {
 
 /// Trains one rank's part; every rank calls it with the same settings and its own `input`.
 ///
-/// `observer` is told of each epoch on every rank; an error from it ends the run.
+/// The calling thread serves the communicator; a thread beside it computes. `observer` is told of each
+/// epoch on every rank; an error from it ends the run.
 ///
 /// # Errors
 /// Everything that ends a run early; the caller then aborts its communicator.
@@ -53,26 +60,14 @@ pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     comm: &mut C,
     input: &RankInput,
     settings: &TrainSettings,
-    clock: &dyn Clock,
+    instruments: Instruments<'_>,
     observer: &mut dyn Observer,
 ) -> Result<TrainOutcome, TrainError> {
-    let mut run = Run::new(backend, comm, input, settings, clock)?;
-    let mut last = None;
-    for epoch in 0..settings.n_epochs {
-        let mut record = run.epoch(epoch)?;
-        let is_last = epoch + 1 == settings.n_epochs;
-        let is_due = is_last || (epoch + 1).is_multiple_of(settings.eval_every.max(1));
-        if is_due {
-            run.evaluate(epoch, &mut record)?;
-        }
-        observer.epoch(&record).map_err(|source| TrainError::Observer { epoch, source })?;
-        last = record.scores.or(last);
-        let is_patient = settings.patience.is_none_or(|patience| run.n_since_best < patience);
-        if is_due && !is_patient {
-            return run.outcome(epoch + 1, last);
-        }
-    }
-    run.outcome(settings.n_epochs, last)
+    let run = Run::new(backend, comm, input, settings, instruments)?;
+    let n_slots = Slots::<B>::count(settings.model.n_layers());
+    with_communication((backend, comm), instruments, (settings.seed, n_slots), |handle| {
+        run.train(handle, observer)
+    })
 }
 
 /// The model with the best validation score so far.
@@ -82,20 +77,26 @@ struct Best {
     weights: Vec<Vec<f32>>,
 }
 
-/// A run's state on one rank.
-pub(crate) struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
-    exchanger: Exchanger<'a, B, C>,
+/// A run's state on the compute thread of one rank.
+pub(crate) struct Run<'a, B: Wire> {
+    backend: &'a B,
+    watch: Watch<'a>,
     settings: &'a TrainSettings,
     input: &'a RankInput,
     network: Network,
-    schedule: Vec<Step>,
-    training: Stage<B>,
-    evaluation: Option<Stage<B>>,
+    training: Arc<Stage<B>>,
+    evaluation: Option<Arc<Stage<B>>>,
+    evaluation_policy: ExchangePolicy,
     targets: Targets<B>,
     n_training_nodes: u64,
     weights: Weights<B>,
     adam: Adam<B>,
-    flow: Flow<B, C::Pending>,
+    flow: Flow<B>,
+    slots: Slots<B>,
+    /// Gradients of the layers that went back, the last layer first.
+    going_back: Vec<Vec<B::Matrix>>,
+    /// Vectors of weight gradients that came back summed, to be filled again.
+    spare: Vec<Vec<f32>>,
     /// Reduced gradients of the epoch.
     pub(crate) gradients: Option<Gradients<B>>,
     best: Option<Best>,
@@ -104,47 +105,54 @@ pub(crate) struct Run<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     eval_bytes: u64,
 }
 
-impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
-    pub(crate) fn new(
+impl<'a, B: Wire> Run<'a, B> {
+    pub(crate) fn new<C: Communicator<Buffer = B::Bytes>>(
         backend: &'a B,
-        comm: &'a mut C,
+        comm: &mut C,
         input: &'a RankInput,
         settings: &'a TrainSettings,
-        clock: &'a dyn Clock,
+        instruments: Instruments<'a>,
     ) -> Result<Self, TrainError> {
         let model = &settings.model;
         let network = Network::new(model.clone())?;
-        let set_up = |source| TrainError::SetUp { source };
+        settings.exchange.check(model)?;
         let training = Stage::new(backend, comm, model, &input.training, 0)?;
         let evaluation = match &input.evaluation {
-            Some(data) => Some(Stage::new(backend, comm, model, data, 1)?),
+            Some(data) => Some(Arc::new(Stage::new(backend, comm, model, data, 1)?)),
             None => None,
         };
         let PartData { labels, .. } = &input.training;
         let targets = Targets::new(backend, labels, &input.training.rows(Role::Train));
-        let n_training_nodes = sum_u64(comm, targets.n_rows() as u64, set_up)?;
+        let n_training_nodes = sum_before(comm, targets.n_rows() as u64)?;
         if n_training_nodes == 0 {
             return Err(TrainError::NoTrainingNodes);
         }
         let setup = comm.take_traffic().of_purpose(Purpose::Setup).total_bytes();
-        let setup_bytes = sum_u64(comm, setup, set_up)?;
+        let setup_bytes = sum_before(comm, setup)?;
         let weights = match &settings.initial_weights {
             Some(tensors) => Weights::from_host(backend, model, tensors),
             None => Weights::glorot(backend, model, settings.seed),
         };
+        // What gathering these sums sent is no traffic of the first epoch.
+        comm.take_traffic();
+        let memory = settings.exchange.memory;
         Ok(Self {
             adam: Adam::new(backend, model, settings.learning_rate, settings.weight_decay),
-            exchanger: Exchanger::new(backend, comm, clock, settings.seed),
+            backend,
+            watch: Watch::new(instruments, comm.rank()),
             settings,
             input,
-            schedule: plan_epoch(model),
             network,
-            training,
+            training: Arc::new(training),
             evaluation,
+            evaluation_policy: ExchangePolicy { memory, ..ExchangePolicy::full_precision() },
             targets,
             n_training_nodes,
             weights,
             flow: Flow::default(),
+            slots: Slots::new(model.n_layers()),
+            going_back: Vec::new(),
+            spare: Vec::new(),
             gradients: None,
             best: None,
             n_since_best: 0,
@@ -153,24 +161,65 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         })
     }
 
-    pub(crate) fn epoch(&mut self, epoch: u32) -> Result<EpochRecord, TrainError> {
-        let clock = self.exchanger.clock;
-        let start = clock.now();
-        let mut rank = RankEpoch::default();
-        for step in self.schedule.clone() {
-            self.step(epoch, step, &mut rank)?;
+    fn train(
+        mut self,
+        handle: &CommHandle<B>,
+        observer: &mut dyn Observer,
+    ) -> Result<TrainOutcome, TrainError> {
+        let settings = self.settings;
+        let mut last = None;
+        for epoch in 0..settings.n_epochs {
+            let mut record = self.epoch(handle, epoch)?;
+            let is_last = epoch + 1 == settings.n_epochs;
+            let is_due = is_last || (epoch + 1).is_multiple_of(settings.eval_every.max(1));
+            if is_due {
+                self.evaluate(handle, epoch, &mut record)?;
+            }
+            observer.epoch(&record).map_err(|source| TrainError::Observer { epoch, source })?;
+            last = record.scores.or(last);
+            let is_patient = settings.patience.is_none_or(|patience| self.n_since_best < patience);
+            if is_due && !is_patient {
+                return self.outcome(handle, epoch + 1, last);
+            }
         }
-        let traffic = self.exchanger.comm.take_traffic();
+        self.outcome(handle, settings.n_epochs, last)
+    }
+
+    /// Trains one epoch.
+    pub(crate) fn epoch(
+        &mut self,
+        handle: &CommHandle<B>,
+        epoch: u32,
+    ) -> Result<EpochRecord, TrainError> {
+        let start = self.watch.now();
+        let policy = &self.settings.exchange;
+        let model = self.network.config();
+        let sample = policy.boundary_sampling.map(|probability| {
+            let draw = (self.settings.seed, epoch);
+            Arc::new(Sample::draw(self.backend, model, &self.training, probability, draw))
+        });
+        self.flow.stops = Stops::default();
+        for step in plan_epoch(model, policy, handle.size() as u32, epoch) {
+            let start = self.watch.now();
+            self.step(handle, epoch, step, sample.as_ref())?;
+            let when = (Purpose::Training, epoch);
+            self.watch.note(Lane::Compute, Activity::Step(step), when, start);
+        }
+        let (traffic, comm) = handle.take_counts()?;
         let sent = traffic.of_purpose(Purpose::Training);
-        rank.epoch = clock.now().saturating_sub(start);
-        rank.payload_bytes = sent.payload_bytes;
-        rank.metadata_bytes = sent.metadata_bytes;
-        rank.messages = sent.n_messages;
-        rank.reduce_bytes = traffic.reduced.n_bytes;
-        let ranks = self.exchanger.comm.all_gather(&rank.to_bytes());
-        let ranks = ranks.map_err(|source| TrainError::Comm { epoch, source })?;
+        let rank = RankEpoch {
+            loss_sum: self.flow.loss_sum,
+            epoch: self.watch.now().saturating_sub(start),
+            stops: self.flow.stops,
+            comm,
+            payload_bytes: sent.payload_bytes,
+            metadata_bytes: sent.metadata_bytes,
+            messages: sent.n_messages,
+            reduce_bytes: traffic.reduced.n_bytes,
+        };
+        let ranks = handle.all_gather(epoch, rank.to_bytes())?;
         let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {
-            let (rank, what) = (self.exchanger.comm.rank(), "epoch figures");
+            let (rank, what) = (handle.rank(), "epoch figures");
             TrainError::Damaged { rank, peer, what }
         })?;
         if !record.loss.is_finite() {
@@ -179,51 +228,99 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         Ok(record)
     }
 
-    fn step(&mut self, epoch: u32, step: Step, rank: &mut RankEpoch) -> Result<(), TrainError> {
-        let backend = self.exchanger.backend;
+    fn step(
+        &mut self,
+        handle: &CommHandle<B>,
+        epoch: u32,
+        step: Step,
+        sample: Option<&Arc<Sample<B>>>,
+    ) -> Result<(), TrainError> {
         match step {
-            Step::Reduce => {
-                let mut gradients = self.flow.take_gradients();
-                let mut sums = gradients.flatten(backend);
-                let (clock, comm) = (self.exchanger.clock, &mut self.exchanger.comm);
-                let result = timed(clock, &mut rank.times.reduce, || comm.reduce(&mut sums));
-                result.map_err(|source| TrainError::Comm { epoch, source })?;
-                let share = 1.0 / self.n_training_nodes as f32;
-                sums.iter_mut().for_each(|value| *value *= share);
-                gradients.assign_flat(backend, &sums);
-                self.gradients = Some(gradients);
-            }
+            Step::Reduce(_) => self.reduce(handle, epoch),
+            Step::Collect => self.collect(handle),
             Step::Update => {
                 let gradients = self.gradients.as_ref().expect("reduced gradients");
-                self.adam.step(backend, gradients, &mut self.weights);
+                self.adam.step(self.backend, gradients, &mut self.weights);
+                Ok(())
             }
             step => {
                 let pace = Pace {
+                    backend: self.backend,
                     network: &self.network,
                     weights: &self.weights,
                     stage: &self.training,
+                    policy: &self.settings.exchange,
+                    seed: self.settings.seed,
                     epoch,
                     purpose: Purpose::Training,
-                    policy: self.settings.exchange,
+                    sample,
                 };
-                self.flow.run(pace, step, &mut self.exchanger, &self.targets, rank)?;
+                let exchange = (handle, &mut self.slots);
+                self.flow.run(pace, step, exchange, &self.targets, self.watch)
             }
         }
+    }
+
+    /// Starts to sum the gradients of the layer that went back last.
+    fn reduce(&mut self, handle: &CommHandle<B>, epoch: u32) -> Result<(), TrainError> {
+        let tensors = self.flow.take_weight_gradients();
+        let mut values = self.spare.pop().unwrap_or_default();
+        values.clear();
+        for tensor in &tensors {
+            values.extend(self.backend.download(tensor));
+        }
+        self.going_back.push(tensors);
+        handle.reduce(epoch, values)
+    }
+
+    /// Waits for the sums of all layers, and divides them by the number of training nodes.
+    fn collect(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
+        let share = 1.0 / self.n_training_nodes as f32;
+        let mut layers = std::mem::take(&mut self.going_back);
+        for tensors in &mut layers {
+            let start = self.watch.now();
+            let mut values = handle.reduced()?;
+            self.flow.stops.reduce += self.watch.now().saturating_sub(start);
+            values.iter_mut().for_each(|value| *value *= share);
+            let mut rest = &values[..];
+            for tensor in tensors {
+                let (n_rows, n_cols) = self.backend.shape(tensor);
+                let (own, after) = rest.split_at(n_rows * n_cols);
+                *tensor = self.backend.upload(n_rows, n_cols, own);
+                rest = after;
+            }
+            self.spare.push(values);
+        }
+        layers.reverse();
+        self.gradients = Some(Gradients::new(layers));
         Ok(())
     }
 
-    fn evaluate(&mut self, epoch: u32, record: &mut EpochRecord) -> Result<(), TrainError> {
-        let clock = self.exchanger.clock;
-        let start = clock.now();
+    fn evaluate(
+        &mut self,
+        handle: &CommHandle<B>,
+        epoch: u32,
+        record: &mut EpochRecord,
+    ) -> Result<(), TrainError> {
+        let start = self.watch.now();
         let data = self.input.evaluation.as_ref().unwrap_or(&self.input.training);
-        let stage = self.evaluation.as_ref().unwrap_or(&self.training);
-        let pace = evaluation_pace(&self.network, &self.weights, stage, epoch);
-        let logits = forward_logits(&mut self.exchanger, pace, data)?;
-        let scores = score(self.exchanger.comm, epoch, self.settings.metric, &logits, data)?;
-        let sent = self.exchanger.comm.take_traffic().of_purpose(Purpose::Evaluation);
-        let failed = |source| TrainError::Comm { epoch, source };
-        record.eval_bytes = sum_u64(self.exchanger.comm, sent.total_bytes(), failed)?;
-        record.eval_ms = clock.now().saturating_sub(start).as_secs_f64() * 1e3;
+        let pace = Pace {
+            backend: self.backend,
+            network: &self.network,
+            weights: &self.weights,
+            stage: self.evaluation.as_ref().unwrap_or(&self.training),
+            policy: &self.evaluation_policy,
+            seed: self.settings.seed,
+            epoch,
+            purpose: Purpose::Evaluation,
+            sample: None,
+        };
+        let logits = forward_logits(pace, (handle, &mut self.slots), data, self.watch)?;
+        let scores = score(handle, epoch, self.settings.metric, &logits, data)?;
+        let (traffic, _) = handle.take_counts()?;
+        let sent = traffic.of_purpose(Purpose::Evaluation);
+        record.eval_bytes = handle.sum(epoch, sent.total_bytes())?;
+        record.eval_ms = self.watch.now().saturating_sub(start).as_secs_f64() * 1e3;
         record.scores = Some(scores);
         self.eval_bytes += record.eval_bytes;
         let is_better = match &self.best {
@@ -232,7 +329,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
             Some(best) => scores.val.unwrap_or(-1.0) > best.scores.val.unwrap_or(-1.0),
         };
         if is_better {
-            let weights = self.weights.to_host(self.exchanger.backend);
+            let weights = self.weights.to_host(self.backend);
             self.best = Some(Best { epoch, scores, weights });
             self.n_since_best = 0;
         } else {
@@ -241,16 +338,27 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Run<'a, B, C> {
         Ok(())
     }
 
-    fn outcome(self, n_epochs: u32, last: Option<Scores>) -> Result<TrainOutcome, TrainError> {
+    /// Waits for everything that this rank started: it may leave then.
+    pub(crate) fn drain(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
+        self.slots.drain_all(handle)
+    }
+
+    fn outcome(
+        mut self,
+        handle: &CommHandle<B>,
+        n_epochs: u32,
+        last: Option<Scores>,
+    ) -> Result<TrainOutcome, TrainError> {
+        self.drain(handle)?;
         let model = &self.settings.model;
         let own_bytes = fp32_bytes(model, self.training.plan.n_rows_sent());
-        let failed = |source| TrainError::Comm { epoch: n_epochs.saturating_sub(1), source };
-        let fp32_bytes_per_epoch = sum_u64(self.exchanger.comm, own_bytes, failed)?;
+        let last_epoch = n_epochs.saturating_sub(1);
+        let fp32_bytes_per_epoch = handle.sum(last_epoch, own_bytes)?;
         let nothing = Scores { train: None, val: None, test: None };
         let best = self.best.unwrap_or_else(|| Best {
             epoch: 0,
             scores: nothing,
-            weights: self.weights.to_host(self.exchanger.backend),
+            weights: self.weights.to_host(self.backend),
         });
         Ok(TrainOutcome {
             n_epochs,
@@ -273,20 +381,8 @@ fn fp32_bytes(model: &ModelConfig, (n_forward, n_backward): (usize, usize)) -> u
     layers.map(|layer| codec.message_bytes(n_rows, model.n_columns_in(layer)) as u64).sum()
 }
 
-/// The sum of a count over the ranks; `failed` says when it was taken.
-fn sum_u64<C: Communicator>(
-    comm: &mut C,
-    value: u64,
-    failed: impl FnOnce(CommError) -> TrainError,
-) -> Result<u64, TrainError> {
-    let all = comm.all_gather(&value.to_le_bytes()).map_err(failed)?;
-    let mut sum = 0;
-    for (peer, bytes) in all.iter().enumerate() {
-        let word = bytes.first_chunk::<8>().ok_or_else(|| {
-            let (rank, what) = (comm.rank(), "counts");
-            TrainError::Damaged { rank, peer, what }
-        })?;
-        sum += u64::from_le_bytes(*word);
-    }
-    Ok(sum)
+/// The sum of a count over the ranks, before the first epoch.
+fn sum_before<C: Communicator>(comm: &mut C, value: u64) -> Result<u64, TrainError> {
+    let all = comm.all_gather(&value.to_le_bytes());
+    sum_counts(comm.rank(), &all.map_err(|source| TrainError::SetUp { source })?)
 }

@@ -15,7 +15,7 @@ use sylvie_graph::{
     clean_edges,
 };
 use sylvie_lowbit::{RowCodec, Width};
-use sylvie_pipeline::{EpochRecord, ExchangePolicy, TrainError, TrainSettings, train};
+use sylvie_pipeline::{EpochRecord, ExchangePolicy, Instruments, TrainError, TrainSettings, train};
 use sylvie_random::{Coordinates, Pass, Sequence, Stream};
 use sylvie_tensor::{Backend, CpuBackend};
 
@@ -55,6 +55,10 @@ impl<C: Communicator<Buffer = Vec<u8>>> Communicator for Recording<C> {
     ) -> Result<Self::Pending, CommError> {
         self.sent.extend(sends.iter().map(|send| (tag, send.peer, send.buffer.clone())));
         self.inner.start(tag, sends, recvs)
+    }
+
+    fn is_ready(&mut self, pending: &Self::Pending) -> Result<bool, CommError> {
+        self.inner.is_ready(pending)
     }
 
     fn wait(&mut self, pending: Self::Pending) -> Result<Vec<Received<Vec<u8>>>, CommError> {
@@ -110,7 +114,14 @@ impl Case {
                 let mut comm = Recording { inner: comm, sent: Vec::new(), reduced: Vec::new() };
                 let (backend, input) = (CpuBackend::new(1), &inputs[comm.rank()]);
                 let mut observe = |_: &EpochRecord| Ok(());
-                train(&backend, &mut comm, input, settings, &NoClock, &mut observe)?;
+                train(
+                    &backend,
+                    &mut comm,
+                    input,
+                    settings,
+                    Instruments::clock(&NoClock),
+                    &mut observe,
+                )?;
                 Ok::<_, TrainError>((comm.sent, comm.reduced))
             });
         let mut record = Record { messages: Messages::new(), reduced: Vec::new() };
@@ -120,7 +131,10 @@ impl Case {
                 let earlier = record.messages.insert((tag, sender, peer), bytes);
                 assert_eq!(earlier, None, "{tag} from {sender} to {peer}: sent twice");
             }
-            record.reduced.push(reduced);
+            // Layer by layer, the last one first: put together as the weights are.
+            let epochs = reduced.chunks(settings.model.n_layers());
+            let whole = epochs.map(|layers| layers.iter().rev().flatten().copied().collect());
+            record.reduced.push(whole.collect());
         }
         record
     }
@@ -250,7 +264,8 @@ fn still(kind: ModelKind, n_layers: usize, exchange: ExchangePolicy) -> TrainSet
 }
 
 fn policy(forward: Width, backward: Width) -> ExchangePolicy {
-    ExchangePolicy { forward: RowCodec::new(forward), backward: RowCodec::new(backward) }
+    let [forward, backward] = [forward, backward].map(|width| vec![RowCodec::new(width)]);
+    ExchangePolicy { forward, backward, ..ExchangePolicy::full_precision() }
 }
 
 fn values(message: &[u8]) -> Vec<f32> {

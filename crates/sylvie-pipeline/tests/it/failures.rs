@@ -5,7 +5,7 @@ use std::error::Error;
 use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::{ModelKind, Weights};
 use sylvie_graph::{Assignment, Role};
-use sylvie_pipeline::{EpochRecord, Preset, TrainError, evaluate, predict, train};
+use sylvie_pipeline::{EpochRecord, Instruments, Preset, TrainError, evaluate, predict, train};
 use sylvie_tensor::CpuBackend;
 
 use crate::fixture::{NoClock, Setting, Shape, dataset, inputs, random_parts, run, settings};
@@ -97,7 +97,14 @@ fn an_observer_can_end_the_run() {
             (1, 4) => Err("the disk is full".into()),
             _ => Ok(()),
         };
-        train(&CpuBackend::new(1), comm, &inputs[rank], &settings, &NoClock, &mut observe)
+        train(
+            &CpuBackend::new(1),
+            comm,
+            &inputs[rank],
+            &settings,
+            Instruments::clock(&NoClock),
+            &mut observe,
+        )
     });
     let RankError::Failed { rank: 1, source } = error.unwrap_err() else {
         panic!("rank 1 failed");
@@ -130,9 +137,9 @@ fn patience_ends_training_and_the_best_model_is_kept() {
     let scores = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
         let (backend, data) = (CpuBackend::new(1), &inputs[comm.rank()].training);
         let model = (&settings.model, &outcome.weights[..]);
-        let logits = predict(&backend, comm, model, data, &NoClock)?;
+        let logits = predict(&backend, comm, model, data, Instruments::clock(&NoClock))?;
         assert_eq!(logits.len(), data.graph.n_local() * 4);
-        evaluate(&backend, comm, model, data, settings.metric, &NoClock)
+        evaluate(&backend, comm, model, data, settings.metric, Instruments::clock(&NoClock))
     });
     assert_eq!(scores.expect("scores")[0], outcome.best);
 }

@@ -10,7 +10,8 @@ use sylvie_graph::{
 };
 use sylvie_partition::{Partitioner, Random, build_parts};
 use sylvie_pipeline::{
-    Clock, EpochRecord, PartData, Preset, RankInput, TrainError, TrainOutcome, TrainSettings, train,
+    Clock, EpochRecord, Instruments, PartData, Preset, RankInput, TrainError, TrainOutcome,
+    TrainSettings, train,
 };
 use sylvie_random::{Coordinates, Sequence, Stream};
 use sylvie_tensor::CpuBackend;
@@ -181,7 +182,8 @@ pub(crate) fn run(
             records.push(record.clone());
             Ok(())
         };
-        let outcome = train(&backend, comm, input, settings, &NoClock, &mut observe)?;
+        let outcome =
+            train(&backend, comm, input, settings, Instruments::clock(&NoClock), &mut observe)?;
         Ok::<_, TrainError>((records, outcome))
     })?;
     for rank in &ranks[1..] {

@@ -1,0 +1,65 @@
+//! Running averages of what arrives.
+
+use std::sync::Arc;
+
+use sylvie_gnn::Input;
+use sylvie_tensor::Wire;
+
+use super::Arrived;
+
+/// The averages of every slot, from zero, without bias correction.
+///
+/// # Paper
+/// PipeGCN (Wan et al. 2022), section 3.4: `avg = decay * avg + (1 - decay) * received`.
+pub(super) struct Averages<B: Wire> {
+    slots: Vec<Option<Vec<B::Matrix>>>,
+}
+
+impl<B: Wire> Averages<B> {
+    pub(super) fn new(n_slots: usize) -> Self {
+        Self { slots: (0..n_slots).map(|_| None).collect() }
+    }
+
+    /// Takes what arrived into the slot's averages, and returns a copy of them.
+    ///
+    /// # Panics
+    /// If sparse rows arrive: raw features are never averaged.
+    pub(super) fn update(
+        &mut self,
+        backend: &B,
+        slot: usize,
+        decay: f32,
+        arrived: &Arrived<B>,
+    ) -> Arrived<B> {
+        let rows: Vec<&B::Matrix> = match arrived {
+            Arrived::Boundary(rows) => vec![rows],
+            Arrived::Halo { blocks, .. } => blocks.iter().map(|(_, rows)| dense(rows)).collect(),
+        };
+        let zeros = |rows: &&B::Matrix| {
+            let (n_rows, n_cols) = backend.shape(rows);
+            backend.zeros(n_rows, n_cols)
+        };
+        let averages = self.slots[slot].get_or_insert_with(|| rows.iter().map(zeros).collect());
+        for (&rows, average) in rows.iter().zip(&mut *averages) {
+            backend.smooth(decay, rows, average);
+        }
+        let mut copies = averages.iter().map(|average| backend.copy(average));
+        match arrived {
+            Arrived::Boundary(_) => {
+                Arrived::Boundary(Arc::new(copies.next().expect("one matrix of gradients")))
+            }
+            Arrived::Halo { blocks, sample } => {
+                let numbers = blocks.iter().map(|(block, _)| *block);
+                let blocks = numbers.zip(copies.map(Input::dense)).collect();
+                Arrived::Halo { blocks, sample: sample.clone() }
+            }
+        }
+    }
+}
+
+fn dense<B: Wire>(rows: &Input<B>) -> &B::Matrix {
+    match rows {
+        Input::Dense(rows) => rows,
+        Input::Sparse(_) => panic!("sparse rows in an exchange"),
+    }
+}

@@ -1,0 +1,104 @@
+//! What is under way and what is kept, for each layer and pass.
+
+use sylvie_comm::Purpose;
+use sylvie_random::Pass;
+use sylvie_tensor::Wire;
+
+use crate::communication::{Arrived, CommHandle, Job, Smoothing};
+use crate::error::TrainError;
+
+/// One slot for each layer and pass of training, and one for evaluation.
+pub(crate) struct Slots<B: Wire> {
+    slots: Vec<Slot<B>>,
+}
+
+struct Slot<B: Wire> {
+    /// Deliveries that are due.
+    n_due: usize,
+    /// Rows of a synchronous epoch that the next one uses again.
+    kept: Option<Arrived<B>>,
+}
+
+impl<B: Wire> Slots<B> {
+    /// How many slots a network of `n_layers` needs.
+    pub(crate) const fn count(n_layers: usize) -> usize {
+        2 * n_layers + 1
+    }
+
+    pub(crate) fn new(n_layers: usize) -> Self {
+        let slot = |_| Slot { n_due: 0, kept: None };
+        Self { slots: (0..Self::count(n_layers)).map(slot).collect() }
+    }
+
+    /// The slot of an exchange. Evaluation's comes first: one exchange at a time uses it.
+    pub(crate) const fn number(layer: usize, pass: Pass, purpose: Purpose) -> usize {
+        match (purpose, pass) {
+            (Purpose::Evaluation | Purpose::Setup, _) => 0,
+            (Purpose::Training, Pass::Forward) => 1 + 2 * layer,
+            (Purpose::Training, Pass::Backward) => 2 + 2 * layer,
+        }
+    }
+
+    pub(crate) fn start(&mut self, handle: &CommHandle<B>, job: Job<B>) -> Result<(), TrainError> {
+        let n_deliveries = if matches!(job.smoothing, Smoothing::Beside(_)) { 2 } else { 1 };
+        self.slots[job.slot].n_due += n_deliveries;
+        handle.start(job)
+    }
+
+    fn next(&mut self, handle: &CommHandle<B>, number: usize) -> Result<Arrived<B>, TrainError> {
+        let slot = &mut self.slots[number];
+        assert!(slot.n_due > 0, "nothing is under way for slot {number}");
+        slot.n_due -= 1;
+        handle.arrived(number)
+    }
+
+    /// The rows of the exchange just started; `keeps` them for the next epoch, unless their average
+    /// follows.
+    pub(crate) fn wait(
+        &mut self,
+        handle: &CommHandle<B>,
+        number: usize,
+        keeps: bool,
+    ) -> Result<Arrived<B>, TrainError> {
+        let arrived = self.next(handle, number)?;
+        let slot = &mut self.slots[number];
+        if keeps && slot.n_due == 0 {
+            slot.kept = Some(arrived.clone());
+        }
+        Ok(arrived)
+    }
+
+    /// The rows of the epoch before, after this epoch's exchange was started; nothing in the first.
+    pub(crate) fn take_stale(
+        &mut self,
+        handle: &CommHandle<B>,
+        number: usize,
+    ) -> Result<Option<Arrived<B>>, TrainError> {
+        let slot = &mut self.slots[number];
+        if let Some(kept) = slot.kept.take() {
+            return Ok(Some(kept));
+        }
+        if slot.n_due < 2 {
+            return Ok(None);
+        }
+        self.next(handle, number).map(Some)
+    }
+
+    /// Waits for what is under way, and drops it with what is kept.
+    pub(crate) fn drain(
+        &mut self,
+        handle: &CommHandle<B>,
+        number: usize,
+    ) -> Result<(), TrainError> {
+        while self.slots[number].n_due > 0 {
+            drop(self.next(handle, number)?);
+        }
+        self.slots[number].kept = None;
+        Ok(())
+    }
+
+    /// Drains all slots.
+    pub(crate) fn drain_all(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
+        (0..self.slots.len()).try_for_each(|number| self.drain(handle, number))
+    }
+}
