@@ -70,6 +70,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A matrix of zeros.
     fn zeros(&self, n_rows: usize, n_cols: usize) -> Self::Matrix;
+    /// A matrix whose contents are unspecified, for a result that assigns all of them: what
+    /// [`Mode::Assign`] products, decoding or a copy fill need not be zeroed first.
+    ///
+    /// The contents are old values, not uninitialised memory: reading them is a fault of logic, no more.
+    fn matrix_to_assign(&self, n_rows: usize, n_cols: usize) -> Self::Matrix {
+        self.zeros(n_rows, n_cols)
+    }
     /// A matrix from `n_rows * n_cols` host values.
     fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> Self::Matrix;
     /// Host copy of a matrix, row after row.

@@ -23,7 +23,7 @@ mod cpu;
 mod wire;
 
 pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode};
-pub use cpu::{CpuAdjacency, CpuBackend, CpuSparse};
+pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuSparse};
 pub use wire::Wire;
 
 /// The README's example, compiled and run.

@@ -1,7 +1,8 @@
 //! Sums over neighbours, block by block.
 
-use sylvie_graph::{Block, Csr, DenseMatrix};
+use sylvie_graph::{Block, Csr};
 
+use super::CpuMatrix;
 use super::kernels::{add_products, add_rows, add_scaled};
 use super::threads::Threads;
 
@@ -59,9 +60,9 @@ impl CpuAdjacency {
 pub(super) fn aggregate(
     threads: &Threads,
     block: &CpuAdjacency,
-    column_scale: Option<&DenseMatrix>,
-    x: &DenseMatrix,
-    out: &mut DenseMatrix,
+    column_scale: Option<&CpuMatrix>,
+    x: &CpuMatrix,
+    out: &mut CpuMatrix,
 ) {
     assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
     assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
@@ -96,9 +97,9 @@ pub(super) fn aggregate(
 pub(super) fn aggregate_transposed(
     threads: &Threads,
     block: &CpuAdjacency,
-    column_scale: Option<&DenseMatrix>,
-    dy: &DenseMatrix,
-    out: &mut DenseMatrix,
+    column_scale: Option<&CpuMatrix>,
+    dy: &CpuMatrix,
+    out: &mut CpuMatrix,
 ) {
     assert_eq!(block.forward.n_cols(), out.n_rows(), "columns of the block and rows of gradients");
     assert_eq!(dy.n_cols(), out.n_cols(), "widths of an aggregation");
@@ -120,7 +121,7 @@ pub(super) fn aggregate_transposed(
     });
 }
 
-fn assert_scale(column_scale: Option<&DenseMatrix>, n_columns: usize) {
+fn assert_scale(column_scale: Option<&CpuMatrix>, n_columns: usize) {
     if let Some(scale) = column_scale {
         assert_eq!((scale.n_rows(), scale.n_cols()), (n_columns, 1), "shape of column factors");
     }

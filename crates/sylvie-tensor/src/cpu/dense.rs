@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use gemm::{Parallelism, gemm};
-use sylvie_graph::DenseMatrix;
 
 use super::threads::Threads;
+use super::{CpuBackend, CpuMatrix};
 use crate::backend::Mode;
 
 /// Rows of the left factor multiplied at once.
@@ -83,7 +83,7 @@ fn product(a: View<'_>, b: View<'_>, mode: Mode, out: &mut [f32]) {
     }
 }
 
-fn chunked(threads: &Threads, a: &DenseMatrix, b: View<'_>, mode: Mode, out: &mut DenseMatrix) {
+fn chunked(threads: &Threads, a: &CpuMatrix, b: View<'_>, mode: Mode, out: &mut CpuMatrix) {
     let n_inner = a.n_cols();
     assert_eq!(a.n_rows(), out.n_rows(), "rows of a product");
     assert_eq!(b.n_cols, out.n_cols(), "columns of a product");
@@ -97,10 +97,10 @@ fn chunked(threads: &Threads, a: &DenseMatrix, b: View<'_>, mode: Mode, out: &mu
 
 pub(super) fn matmul(
     threads: &Threads,
-    a: &DenseMatrix,
-    b: &DenseMatrix,
+    a: &CpuMatrix,
+    b: &CpuMatrix,
     mode: Mode,
-    out: &mut DenseMatrix,
+    out: &mut CpuMatrix,
 ) {
     assert_eq!(a.n_cols(), b.n_rows(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
@@ -109,10 +109,10 @@ pub(super) fn matmul(
 
 pub(super) fn matmul_nt(
     threads: &Threads,
-    a: &DenseMatrix,
-    b: &DenseMatrix,
+    a: &CpuMatrix,
+    b: &CpuMatrix,
     mode: Mode,
-    out: &mut DenseMatrix,
+    out: &mut CpuMatrix,
 ) {
     assert_eq!(a.n_cols(), b.n_cols(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
@@ -120,11 +120,11 @@ pub(super) fn matmul_nt(
 }
 
 pub(super) fn matmul_tn(
-    threads: &Threads,
-    a: &DenseMatrix,
-    b: &DenseMatrix,
+    cpu: &CpuBackend,
+    a: &CpuMatrix,
+    b: &CpuMatrix,
     mode: Mode,
-    out: &mut DenseMatrix,
+    out: &mut CpuMatrix,
 ) {
     assert_eq!(a.n_rows(), b.n_rows(), "inner dimensions of a product");
     assert_eq!((out.n_rows(), out.n_cols()), (a.n_cols(), b.n_cols()), "shape of a product");
@@ -134,20 +134,20 @@ pub(super) fn matmul_tn(
     let n_partials = a.n_rows().div_ceil(PARTIAL_ROWS);
     for batch in (0..n_partials).step_by(N_PARTIALS) {
         let n_batch = N_PARTIALS.min(n_partials - batch);
-        let partials = threads.map(n_batch, |offset| {
+        let partials = cpu.threads.map(n_batch, |offset| {
             let first = (batch + offset) * PARTIAL_ROWS;
             let last = (first + PARTIAL_ROWS).min(a.n_rows());
-            let rows = |x: &DenseMatrix| first * x.n_cols()..last * x.n_cols();
+            let rows = |x: &CpuMatrix| first * x.n_cols()..last * x.n_cols();
             let a_view =
                 View { n_rows: last - first, ..View::rows(&a.values()[rows(a)], a.n_cols()) };
             let b_view =
                 View { n_rows: last - first, ..View::rows(&b.values()[rows(b)], b.n_cols()) };
-            let mut partial = vec![0.0; a.n_cols() * b.n_cols()];
-            product(a_view.transposed(), b_view, Mode::Assign, &mut partial);
+            let mut partial = CpuMatrix::to_assign(&cpu.pool, a.n_cols(), b.n_cols());
+            product(a_view.transposed(), b_view, Mode::Assign, partial.values_mut());
             partial
         });
         for partial in partials {
-            for (sum, value) in out.values_mut().iter_mut().zip(partial) {
+            for (sum, value) in out.values_mut().iter_mut().zip(partial.values()) {
                 *sum += value;
             }
         }

@@ -171,29 +171,30 @@ pub(super) fn drop_row(mask: Mask, key: u32, row: &mut [f32]) {
     }
 }
 
-/// Appends the stored values of one sparse row after dropout; a value's mask is that of its column.
+/// Assigns the stored values of one sparse row after dropout; a value's mask is that of its column.
 #[multiversion(targets("x86_64+avx2"))]
 pub(super) fn drop_sparse_row(
     mask: Mask,
     key: u32,
     columns: &[u32],
     values: &[f32],
-    out: &mut Vec<f32>,
+    out: &mut [f32],
 ) {
     let columns_per_block = MASK_COLUMNS as u32;
     let ((column_lanes, column_tail), (value_lanes, value_tail)) =
         (columns.as_chunks::<LANES>(), values.as_chunks::<LANES>());
-    for (columns, values) in column_lanes.iter().zip(value_lanes) {
+    let (out_lanes, out_tail) = out.as_chunks_mut::<LANES>();
+    for ((columns, values), out) in column_lanes.iter().zip(value_lanes).zip(out_lanes) {
         let column_blocks = columns.map(|column| column / columns_per_block);
         let words = mask.draws.blocks::<LANES>(key, column_blocks);
         for lane in 0..LANES {
             let place = columns[lane] % columns_per_block;
             let bits = words[place as usize / 2][lane] >> (16 * (place % 2)) & 0xFFFF;
-            out.push(values[lane] * mask.factor(bits));
+            out[lane] = values[lane] * mask.factor(bits);
         }
     }
-    for (&column, &value) in column_tail.iter().zip(value_tail) {
+    for ((&column, &value), out) in column_tail.iter().zip(value_tail).zip(out_tail) {
         let factors = mask.factors(key, column / columns_per_block);
-        out.push(value * factors[(column % columns_per_block) as usize]);
+        *out = value * factors[(column % columns_per_block) as usize];
     }
 }

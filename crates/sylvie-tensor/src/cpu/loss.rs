@@ -1,9 +1,7 @@
 //! Losses and the optimiser.
 
-use sylvie_graph::DenseMatrix;
-
-use super::assert_same_shape;
 use super::threads::{CHUNK_ROWS, Threads};
+use super::{CpuMatrix, assert_same_shape};
 use crate::backend::AdamStep;
 
 /// Adds up `row_loss(i)` over `0..n` in an order that does not depend on the threads.
@@ -25,9 +23,9 @@ fn softmax_statistics(row: &[f32]) -> (f32, f64) {
 
 pub(super) fn softmax_cross_entropy(
     threads: &Threads,
-    logits: &DenseMatrix,
+    logits: &CpuMatrix,
     (rows, classes): (&[u32], &[u32]),
-    dlogits: &mut DenseMatrix,
+    dlogits: &mut CpuMatrix,
 ) -> f64 {
     assert_eq!(rows.len(), classes.len(), "rows and classes of a loss");
     assert_same_shape(logits, dlogits);
@@ -53,9 +51,9 @@ pub(super) fn softmax_cross_entropy(
 
 pub(super) fn binary_cross_entropy(
     threads: &Threads,
-    logits: &DenseMatrix,
-    (rows, targets): (&[u32], &DenseMatrix),
-    dlogits: &mut DenseMatrix,
+    logits: &CpuMatrix,
+    (rows, targets): (&[u32], &CpuMatrix),
+    dlogits: &mut CpuMatrix,
 ) -> f64 {
     assert_eq!((rows.len(), logits.n_cols()), (targets.n_rows(), targets.n_cols()), "targets");
     assert_same_shape(logits, dlogits);
@@ -84,9 +82,9 @@ pub(super) fn binary_cross_entropy(
 
 pub(super) fn adam(
     step: &AdamStep,
-    gradient: &DenseMatrix,
-    (first, second): (&mut DenseMatrix, &mut DenseMatrix),
-    weights: &mut DenseMatrix,
+    gradient: &CpuMatrix,
+    (first, second): (&mut CpuMatrix, &mut CpuMatrix),
+    weights: &mut CpuMatrix,
 ) {
     assert!(step.step > 0, "Adam's steps count from 1, not {}", step.step);
     for matrix in [gradient, &*first, &*second] {

@@ -5,6 +5,8 @@ mod attention;
 mod dense;
 mod kernels;
 mod loss;
+mod matrix;
+mod pool;
 mod row_wise;
 mod scatter;
 mod sparse;
@@ -13,18 +15,26 @@ mod wire;
 
 use std::io;
 
-use sylvie_graph::{Block, DenseMatrix, SparseMatrix};
+use sylvie_graph::{Block, SparseMatrix};
 use sylvie_random::Family;
 
 pub use self::aggregate::CpuAdjacency;
+pub use self::matrix::CpuMatrix;
+pub use self::pool::BufferUse;
+use self::pool::Pool;
 pub use self::sparse::CpuSparse;
 use self::threads::Threads;
 use crate::backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode};
 
-/// Computes on the threads of one rank.
+/// Computes on the threads of one rank, in buffers that rotate.
+///
+/// Matrices take their buffers from a pool that clones of the backend share, and give them back when they
+/// are dropped. Of each size class (a power of two) the pool holds no more buffers than were in use at
+/// once, and frees what lay idle while 4096 others were taken.
 #[derive(Clone, Debug)]
 pub struct CpuBackend {
     threads: Threads,
+    pool: Pool,
 }
 
 impl CpuBackend {
@@ -45,100 +55,97 @@ impl CpuBackend {
     /// # Errors
     /// The operating system refuses the threads.
     pub fn try_new(n_threads: usize) -> io::Result<Self> {
-        Ok(Self { threads: Threads::try_new(n_threads)? })
+        Ok(Self { threads: Threads::try_new(n_threads)?, pool: Pool::default() })
+    }
+
+    /// Memory in the buffers of this backend's matrices; of all its clones together.
+    #[must_use]
+    pub fn buffer_use(&self) -> BufferUse {
+        self.pool.buffer_use()
     }
 }
 
-pub(crate) fn zeros(n_rows: usize, n_cols: usize) -> DenseMatrix {
-    matrix(n_rows, n_cols, vec![0.0; n_rows * n_cols])
-}
-
-fn matrix(n_rows: usize, n_cols: usize, values: Vec<f32>) -> DenseMatrix {
-    let found = values.len();
-    match DenseMatrix::new(n_rows, n_cols, values) {
-        Ok(matrix) => matrix,
-        Err(_) => panic!("{found} values for a matrix of {n_rows} x {n_cols}"),
-    }
-}
-
-fn assert_same_shape(x: &DenseMatrix, y: &DenseMatrix) {
+fn assert_same_shape(x: &CpuMatrix, y: &CpuMatrix) {
     assert_eq!((x.n_rows(), x.n_cols()), (y.n_rows(), y.n_cols()), "shapes of two matrices");
 }
 
 impl Backend for CpuBackend {
-    type Matrix = DenseMatrix;
+    type Matrix = CpuMatrix;
     type Sparse = CpuSparse;
     type Adjacency = CpuAdjacency;
     type Index = Vec<u32>;
 
-    fn zeros(&self, n_rows: usize, n_cols: usize) -> DenseMatrix {
-        zeros(n_rows, n_cols)
+    fn zeros(&self, n_rows: usize, n_cols: usize) -> CpuMatrix {
+        CpuMatrix::zeros(&self.pool, n_rows, n_cols)
     }
-    fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> DenseMatrix {
-        matrix(n_rows, n_cols, values.to_vec())
+    fn matrix_to_assign(&self, n_rows: usize, n_cols: usize) -> CpuMatrix {
+        CpuMatrix::to_assign(&self.pool, n_rows, n_cols)
     }
-    fn download(&self, x: &DenseMatrix) -> Vec<f32> {
+    fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> CpuMatrix {
+        CpuMatrix::from_values(&self.pool, n_rows, n_cols, values)
+    }
+    fn download(&self, x: &CpuMatrix) -> Vec<f32> {
         x.values().to_vec()
     }
-    fn copy(&self, x: &DenseMatrix) -> DenseMatrix {
-        x.clone()
+    fn copy(&self, x: &CpuMatrix) -> CpuMatrix {
+        CpuMatrix::from_values(&self.pool, x.n_rows(), x.n_cols(), x.values())
     }
-    fn shape(&self, x: &DenseMatrix) -> (usize, usize) {
+    fn shape(&self, x: &CpuMatrix) -> (usize, usize) {
         (x.n_rows(), x.n_cols())
     }
     fn upload_index(&self, values: &[u32]) -> Vec<u32> {
         values.to_vec()
     }
     fn upload_sparse(&self, x: &SparseMatrix) -> CpuSparse {
-        CpuSparse::new(x)
+        CpuSparse::new(&self.pool, x)
     }
     fn upload_block(&self, block: &Block) -> CpuAdjacency {
         CpuAdjacency::new(block)
     }
 
-    fn matmul(&self, a: &DenseMatrix, b: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+    fn matmul(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         dense::matmul(&self.threads, a, b, mode, out);
     }
-    fn matmul_tn(&self, a: &DenseMatrix, b: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
-        dense::matmul_tn(&self.threads, a, b, mode, out);
+    fn matmul_tn(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
+        dense::matmul_tn(self, a, b, mode, out);
     }
-    fn matmul_nt(&self, a: &DenseMatrix, b: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+    fn matmul_nt(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         dense::matmul_nt(&self.threads, a, b, mode, out);
     }
-    fn sparse_matmul(&self, a: &CpuSparse, b: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+    fn sparse_matmul(&self, a: &CpuSparse, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         sparse::sparse_matmul(&self.threads, a, b, mode, out);
     }
-    fn sparse_matmul_tn(&self, a: &CpuSparse, b: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+    fn sparse_matmul_tn(&self, a: &CpuSparse, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         sparse::sparse_matmul_tn(&self.threads, a, b, mode, out);
     }
 
-    fn scale_rows(&self, factors: &DenseMatrix, x: &mut DenseMatrix) {
+    fn scale_rows(&self, factors: &CpuMatrix, x: &mut CpuMatrix) {
         assert_eq!((factors.n_rows(), factors.n_cols()), (x.n_rows(), 1), "shape of row factors");
         row_wise::each_row(&self.threads, x, |row, values| {
             let factor = factors.values()[row];
             values.iter_mut().for_each(|value| *value *= factor);
         });
     }
-    fn add_scaled_rows(&self, x: &DenseMatrix, factors: &DenseMatrix, out: &mut DenseMatrix) {
+    fn add_scaled_rows(&self, x: &CpuMatrix, factors: &CpuMatrix, out: &mut CpuMatrix) {
         assert_same_shape(x, out);
         assert_eq!((factors.n_rows(), factors.n_cols()), (x.n_rows(), 1), "shape of row factors");
         row_wise::each_row(&self.threads, out, |row, sums| {
             kernels::add_scaled(factors.values()[row], x.row(row), sums);
         });
     }
-    fn add_bias(&self, bias: &DenseMatrix, x: &mut DenseMatrix) {
+    fn add_bias(&self, bias: &CpuMatrix, x: &mut CpuMatrix) {
         assert_eq!((bias.n_rows(), bias.n_cols()), (1, x.n_cols()), "shape of a bias");
         row_wise::each_row(&self.threads, x, |_, values| {
             kernels::add_scaled(1.0, bias.values(), values);
         });
     }
-    fn column_sums(&self, x: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+    fn column_sums(&self, x: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         row_wise::column_sums(&self.threads, x, mode, out);
     }
-    fn scatter_add(&self, x: &DenseMatrix, rows: &Vec<u32>, out: &mut DenseMatrix) {
+    fn scatter_add(&self, x: &CpuMatrix, rows: &Vec<u32>, out: &mut CpuMatrix) {
         scatter::scatter_add(&self.threads, x, rows, out);
     }
-    fn smooth(&self, decay: f32, x: &DenseMatrix, average: &mut DenseMatrix) {
+    fn smooth(&self, decay: f32, x: &CpuMatrix, average: &mut CpuMatrix) {
         assert_same_shape(x, average);
         let rest = 1.0 - decay;
         row_wise::each_row(&self.threads, average, |row, average| {
@@ -147,119 +154,119 @@ impl Backend for CpuBackend {
             }
         });
     }
-    fn fill_zero(&self, x: &mut DenseMatrix) {
+    fn fill_zero(&self, x: &mut CpuMatrix) {
         row_wise::each_row(&self.threads, x, |_, values| values.fill(0.0));
     }
 
     fn aggregate(
         &self,
         block: &CpuAdjacency,
-        column_scale: Option<&DenseMatrix>,
-        x: &DenseMatrix,
-        out: &mut DenseMatrix,
+        column_scale: Option<&CpuMatrix>,
+        x: &CpuMatrix,
+        out: &mut CpuMatrix,
     ) {
         aggregate::aggregate(&self.threads, block, column_scale, x, out);
     }
     fn aggregate_transposed(
         &self,
         block: &CpuAdjacency,
-        column_scale: Option<&DenseMatrix>,
-        dy: &DenseMatrix,
-        out: &mut DenseMatrix,
+        column_scale: Option<&CpuMatrix>,
+        dy: &CpuMatrix,
+        out: &mut CpuMatrix,
     ) {
         aggregate::aggregate_transposed(&self.threads, block, column_scale, dy, out);
     }
 
-    fn attention_scores(&self, x: &DenseMatrix, weights: &DenseMatrix) -> DenseMatrix {
-        attention::scores(&self.threads, x, weights)
+    fn attention_scores(&self, x: &CpuMatrix, weights: &CpuMatrix) -> CpuMatrix {
+        attention::scores(self, x, weights)
     }
     fn attention_scores_backward(
         &self,
-        x: &DenseMatrix,
-        weights: &DenseMatrix,
-        dscores: &DenseMatrix,
-        dx: &mut DenseMatrix,
-        dweights: &mut DenseMatrix,
+        x: &CpuMatrix,
+        weights: &CpuMatrix,
+        dscores: &CpuMatrix,
+        dx: &mut CpuMatrix,
+        dweights: &mut CpuMatrix,
     ) {
         attention::scores_backward(&self.threads, (x, weights), dscores, dx, dweights);
     }
     fn attention_begin(
         &self,
-        values: &DenseMatrix,
-        source: &DenseMatrix,
-        target: &DenseMatrix,
-    ) -> Attention<DenseMatrix> {
-        attention::begin(values, (source, target))
+        values: &CpuMatrix,
+        source: &CpuMatrix,
+        target: &CpuMatrix,
+    ) -> Attention<CpuMatrix> {
+        attention::begin(self, values, (source, target))
     }
     fn attention_add_block(
         &self,
         block: &CpuAdjacency,
-        values: &DenseMatrix,
-        source: &DenseMatrix,
-        target: &DenseMatrix,
-        state: &mut Attention<DenseMatrix>,
+        values: &CpuMatrix,
+        source: &CpuMatrix,
+        target: &CpuMatrix,
+        state: &mut Attention<CpuMatrix>,
     ) {
-        attention::add_block(&self.threads, block, values, (source, target), state);
+        attention::add_block(self, block, values, (source, target), state);
     }
-    fn attention_finish(&self, state: &mut Attention<DenseMatrix>) {
-        attention::finish(&self.threads, state);
+    fn attention_finish(&self, state: &mut Attention<CpuMatrix>) {
+        attention::finish(self, state);
     }
     fn attention_self_backward(
         &self,
-        values: &DenseMatrix,
-        source: &DenseMatrix,
-        target: &DenseMatrix,
-        rows: AttentionRows<'_, DenseMatrix>,
-        grads: AttentionGrads<'_, DenseMatrix>,
+        values: &CpuMatrix,
+        source: &CpuMatrix,
+        target: &CpuMatrix,
+        rows: AttentionRows<'_, CpuMatrix>,
+        grads: AttentionGrads<'_, CpuMatrix>,
     ) {
-        attention::self_backward(values, (source, target), rows, grads);
+        attention::self_backward(self, values, (source, target), rows, grads);
     }
     fn attention_block_backward(
         &self,
         block: &CpuAdjacency,
-        values: &DenseMatrix,
-        source: &DenseMatrix,
-        target: &DenseMatrix,
-        rows: AttentionRows<'_, DenseMatrix>,
-        grads: AttentionGrads<'_, DenseMatrix>,
+        values: &CpuMatrix,
+        source: &CpuMatrix,
+        target: &CpuMatrix,
+        rows: AttentionRows<'_, CpuMatrix>,
+        grads: AttentionGrads<'_, CpuMatrix>,
     ) {
-        attention::block_backward(&self.threads, block, values, (source, target), rows, grads);
+        attention::block_backward(self, block, values, (source, target), rows, grads);
     }
-    fn head_dots(&self, x: &DenseMatrix, y: &DenseMatrix, n_heads: usize) -> DenseMatrix {
-        attention::head_dots(x, y, n_heads)
+    fn head_dots(&self, x: &CpuMatrix, y: &CpuMatrix, n_heads: usize) -> CpuMatrix {
+        attention::head_dots(self, x, y, n_heads)
     }
-    fn head_mean(&self, x: &DenseMatrix, n_heads: usize) -> DenseMatrix {
-        attention::head_mean(x, n_heads)
+    fn head_mean(&self, x: &CpuMatrix, n_heads: usize) -> CpuMatrix {
+        attention::head_mean(self, x, n_heads)
     }
-    fn head_mean_backward(&self, dy: &DenseMatrix, n_heads: usize) -> DenseMatrix {
-        attention::head_mean_backward(dy, n_heads)
+    fn head_mean_backward(&self, dy: &CpuMatrix, n_heads: usize) -> CpuMatrix {
+        attention::head_mean_backward(self, dy, n_heads)
     }
 
     fn layer_norm(
         &self,
-        gain: &DenseMatrix,
-        offset: &DenseMatrix,
-        x: &mut DenseMatrix,
-    ) -> (DenseMatrix, DenseMatrix) {
-        row_wise::layer_norm(&self.threads, gain, offset, x)
+        gain: &CpuMatrix,
+        offset: &CpuMatrix,
+        x: &mut CpuMatrix,
+    ) -> (CpuMatrix, CpuMatrix) {
+        row_wise::layer_norm(self, gain, offset, x)
     }
     fn layer_norm_backward(
         &self,
-        gain: &DenseMatrix,
-        saved: (&DenseMatrix, &DenseMatrix),
-        dy: &mut DenseMatrix,
-        dgain: &mut DenseMatrix,
-        doffset: &mut DenseMatrix,
+        gain: &CpuMatrix,
+        saved: (&CpuMatrix, &CpuMatrix),
+        dy: &mut CpuMatrix,
+        dgain: &mut CpuMatrix,
+        doffset: &mut CpuMatrix,
     ) {
         row_wise::layer_norm_backward(&self.threads, gain, saved, dy, dgain, doffset);
     }
-    fn relu(&self, x: &mut DenseMatrix) {
+    fn relu(&self, x: &mut CpuMatrix) {
         row_wise::each_row(&self.threads, x, |_, values| {
             // Written so that a NaN stays one and is seen downstream; `max` would hide it.
             values.iter_mut().for_each(|value| *value = if *value <= 0.0 { 0.0 } else { *value });
         });
     }
-    fn relu_backward(&self, y: &DenseMatrix, dy: &mut DenseMatrix) {
+    fn relu_backward(&self, y: &CpuMatrix, dy: &mut CpuMatrix) {
         assert_same_shape(y, dy);
         row_wise::each_row(&self.threads, dy, |row, dy| {
             for (dy, &y) in dy.iter_mut().zip(y.row(row)) {
@@ -267,7 +274,7 @@ impl Backend for CpuBackend {
             }
         });
     }
-    fn dropout(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &mut DenseMatrix) {
+    fn dropout(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &mut CpuMatrix) {
         row_wise::dropout(&self.threads, rate, draws, keys, x);
     }
     fn sparse_dropout(
@@ -277,33 +284,33 @@ impl Backend for CpuBackend {
         keys: &Vec<u32>,
         x: &CpuSparse,
     ) -> CpuSparse {
-        row_wise::sparse_dropout(&self.threads, rate, draws, keys, x)
+        row_wise::sparse_dropout(self, rate, draws, keys, x)
     }
 
     fn softmax_cross_entropy(
         &self,
-        logits: &DenseMatrix,
+        logits: &CpuMatrix,
         rows: &Vec<u32>,
         classes: &Vec<u32>,
-        dlogits: &mut DenseMatrix,
+        dlogits: &mut CpuMatrix,
     ) -> f64 {
         loss::softmax_cross_entropy(&self.threads, logits, (rows, classes), dlogits)
     }
     fn binary_cross_entropy(
         &self,
-        logits: &DenseMatrix,
+        logits: &CpuMatrix,
         rows: &Vec<u32>,
-        targets: &DenseMatrix,
-        dlogits: &mut DenseMatrix,
+        targets: &CpuMatrix,
+        dlogits: &mut CpuMatrix,
     ) -> f64 {
         loss::binary_cross_entropy(&self.threads, logits, (rows, targets), dlogits)
     }
     fn adam(
         &self,
         step: &AdamStep,
-        gradient: &DenseMatrix,
-        moments: (&mut DenseMatrix, &mut DenseMatrix),
-        weights: &mut DenseMatrix,
+        gradient: &CpuMatrix,
+        moments: (&mut CpuMatrix, &mut CpuMatrix),
+        weights: &mut CpuMatrix,
     ) {
         loss::adam(step, gradient, moments, weights);
     }

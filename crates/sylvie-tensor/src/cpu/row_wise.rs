@@ -1,12 +1,11 @@
 //! Work on one row at a time: bias, LayerNorm, ReLU, dropout.
 
-use sylvie_graph::DenseMatrix;
 use sylvie_random::Family;
 
 use super::kernels::{Mask, add_scaled, dot, drop_row, drop_sparse_row, sum};
 use super::sparse::CpuSparse;
 use super::threads::{CHUNK_ROWS, Threads};
-use super::{assert_same_shape, zeros};
+use super::{CpuBackend, CpuMatrix, assert_same_shape};
 use crate::backend::Mode;
 
 /// Added to the variance in LayerNorm.
@@ -16,7 +15,7 @@ const PARTIAL_ROWS: usize = 4096;
 
 pub(super) fn each_row(
     threads: &Threads,
-    x: &mut DenseMatrix,
+    x: &mut CpuMatrix,
     work: impl Fn(usize, &mut [f32]) + Sync,
 ) {
     let width = x.n_cols();
@@ -27,7 +26,7 @@ pub(super) fn each_row(
     });
 }
 
-pub(super) fn column_sums(threads: &Threads, x: &DenseMatrix, mode: Mode, out: &mut DenseMatrix) {
+pub(super) fn column_sums(threads: &Threads, x: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
     assert_eq!((out.n_rows(), out.n_cols()), (1, x.n_cols()), "shape of column sums");
     if mode == Mode::Assign {
         out.values_mut().fill(0.0);
@@ -56,34 +55,36 @@ fn row_sums(
 }
 
 pub(super) fn layer_norm(
-    threads: &Threads,
-    gain: &DenseMatrix,
-    offset: &DenseMatrix,
-    x: &mut DenseMatrix,
-) -> (DenseMatrix, DenseMatrix) {
-    let (n_rows, width) = (x.n_rows(), x.n_cols());
-    assert_eq!((gain.n_rows(), gain.n_cols()), (1, width), "shape of a gain");
-    assert_eq!((offset.n_rows(), offset.n_cols()), (1, width), "shape of an offset");
-    let mut normalised = x.clone();
-    let mut inverse = zeros(n_rows, 1);
-    threads.row_chunks2(
-        (normalised.values_mut(), width),
-        (inverse.values_mut(), 1),
-        CHUNK_ROWS,
-        |_, rows, inverse| {
-            for (values, inverse) in rows.chunks_exact_mut(width).zip(inverse) {
-                let mean = sum(values) / width as f32;
-                values.iter_mut().for_each(|value| *value -= mean);
-                *inverse = 1.0 / (dot(values, values) / width as f32 + EPSILON).sqrt();
-                values.iter_mut().for_each(|value| *value *= *inverse);
+    cpu: &CpuBackend,
+    gain: &CpuMatrix,
+    offset: &CpuMatrix,
+    x: &mut CpuMatrix,
+) -> (CpuMatrix, CpuMatrix) {
+    let (n_rows, width) = x.shape();
+    assert_eq!(gain.shape(), (1, width), "shape of a gain");
+    assert_eq!(offset.shape(), (1, width), "shape of an offset");
+    let mut normalised = CpuMatrix::to_assign(&cpu.pool, n_rows, width);
+    let mut inverse = CpuMatrix::to_assign(&cpu.pool, n_rows, 1);
+    if width == 0 {
+        inverse.values_mut().fill(0.0);
+        return (normalised, inverse);
+    }
+    let size = CHUNK_ROWS * width;
+    let chunks = x.values_mut().chunks_mut(size).zip(normalised.values_mut().chunks_mut(size));
+    let chunks = chunks.zip(inverse.values_mut().chunks_mut(CHUNK_ROWS));
+    cpu.threads.each(chunks.collect(), |_, ((x, normalised), inverse)| {
+        let rows = x.chunks_exact_mut(width).zip(normalised.chunks_exact_mut(width));
+        for ((x, normalised), inverse) in rows.zip(inverse) {
+            let mean = sum(x) / width as f32;
+            for (value, &x) in normalised.iter_mut().zip(&*x) {
+                *value = x - mean;
             }
-        },
-    );
-    each_row(threads, x, |row, out| {
-        let affine = gain.values().iter().zip(offset.values());
-        for ((out, &value), (&gain, &offset)) in out.iter_mut().zip(normalised.row(row)).zip(affine)
-        {
-            *out = value * gain + offset;
+            *inverse = 1.0 / (dot(normalised, normalised) / width as f32 + EPSILON).sqrt();
+            let affine = gain.values().iter().zip(offset.values());
+            for ((x, value), (&gain, &offset)) in x.iter_mut().zip(normalised).zip(affine) {
+                *value *= *inverse;
+                *x = *value * gain + offset;
+            }
         }
     });
     (normalised, inverse)
@@ -91,11 +92,11 @@ pub(super) fn layer_norm(
 
 pub(super) fn layer_norm_backward(
     threads: &Threads,
-    gain: &DenseMatrix,
-    (normalised, inverse): (&DenseMatrix, &DenseMatrix),
-    dy: &mut DenseMatrix,
-    dgain: &mut DenseMatrix,
-    doffset: &mut DenseMatrix,
+    gain: &CpuMatrix,
+    (normalised, inverse): (&CpuMatrix, &CpuMatrix),
+    dy: &mut CpuMatrix,
+    dgain: &mut CpuMatrix,
+    doffset: &mut CpuMatrix,
 ) {
     let width = dy.n_cols();
     assert_same_shape(normalised, dy);
@@ -131,7 +132,7 @@ pub(super) fn dropout(
     rate: f32,
     draws: Family,
     keys: &[u32],
-    x: &mut DenseMatrix,
+    x: &mut CpuMatrix,
 ) {
     assert_eq!(keys.len(), x.n_rows(), "keys and rows of dropout");
     let mask = Mask::new(rate, draws);
@@ -139,7 +140,7 @@ pub(super) fn dropout(
 }
 
 pub(super) fn sparse_dropout(
-    threads: &Threads,
+    cpu: &CpuBackend,
     rate: f32,
     draws: Family,
     keys: &[u32],
@@ -148,15 +149,24 @@ pub(super) fn sparse_dropout(
     let structure = &*x.structure;
     assert_eq!(keys.len(), structure.n_rows, "keys and rows of dropout");
     let mask = Mask::new(rate, draws);
-    let rows = threads.map(structure.n_rows.div_ceil(CHUNK_ROWS), |chunk| {
-        let last = ((chunk + 1) * CHUNK_ROWS).min(structure.n_rows);
-        let mut values = Vec::new();
-        for (row, &key) in (chunk * CHUNK_ROWS..last).zip(&keys[chunk * CHUNK_ROWS..last]) {
+    let mut dropped = CpuMatrix::to_assign(&cpu.pool, 1, x.values.values().len());
+    let mut rest = dropped.values_mut();
+    let mut chunks = Vec::with_capacity(keys.len().div_ceil(CHUNK_ROWS));
+    for (index, keys) in keys.chunks(CHUNK_ROWS).enumerate() {
+        let first = index * CHUNK_ROWS;
+        let n_values = structure.indptr[first + keys.len()] - structure.indptr[first];
+        let (values, others) = rest.split_at_mut(n_values as usize);
+        chunks.push((first, keys, values));
+        rest = others;
+    }
+    cpu.threads.each(chunks, |_, (first, keys, mut out)| {
+        for (row, &key) in (first..).zip(keys) {
             let places = structure.indptr[row] as usize..structure.indptr[row + 1] as usize;
+            let (values, others) = out.split_at_mut(places.len());
             let columns = &structure.indices[places.clone()];
-            drop_sparse_row(mask, key, columns, &x.values[places], &mut values);
+            drop_sparse_row(mask, key, columns, &x.values.values()[places], values);
+            out = others;
         }
-        values
     });
-    CpuSparse { structure: x.structure.clone(), values: rows.concat() }
+    CpuSparse { structure: x.structure.clone(), values: dropped }
 }

@@ -1,11 +1,10 @@
 //! Rows added where they belong.
 
-use sylvie_graph::DenseMatrix;
-
+use super::CpuMatrix;
 use super::kernels::add_scaled;
 use super::threads::{CHUNK_ROWS, Threads};
 
-pub(super) fn scatter_add(threads: &Threads, x: &DenseMatrix, rows: &[u32], out: &mut DenseMatrix) {
+pub(super) fn scatter_add(threads: &Threads, x: &CpuMatrix, rows: &[u32], out: &mut CpuMatrix) {
     let width = x.n_cols();
     assert_eq!(rows.len(), x.n_rows(), "places and rows to add");
     assert_eq!(width, out.n_cols(), "widths of rows added");

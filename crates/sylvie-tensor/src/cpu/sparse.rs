@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use sylvie_graph::{DenseMatrix, SparseMatrix};
+use sylvie_graph::SparseMatrix;
 
+use super::CpuMatrix;
 use super::kernels::add_products;
+use super::pool::Pool;
 use super::threads::{CHUNK_ROWS, Threads};
 use crate::backend::Mode;
 
@@ -15,7 +17,8 @@ const CHUNK_COLUMNS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct CpuSparse {
     pub(super) structure: Arc<Structure>,
-    pub(super) values: Vec<f32>,
+    /// One row of all values.
+    pub(super) values: CpuMatrix,
 }
 
 /// Where the values of a sparse matrix stand.
@@ -32,7 +35,7 @@ pub(super) struct Structure {
 }
 
 impl CpuSparse {
-    pub(super) fn new(x: &SparseMatrix) -> Self {
+    pub(super) fn new(pool: &Pool, x: &SparseMatrix) -> Self {
         let (n_rows, n_cols) = (x.n_rows(), x.n_cols());
         let mut col_indptr = vec![0_u64; n_cols + 1];
         for &column in x.indices() {
@@ -55,16 +58,17 @@ impl CpuSparse {
         let (indptr, indices) = (x.indptr().to_vec(), x.indices().to_vec());
         let structure =
             Structure { n_rows, n_cols, indptr, indices, col_indptr, col_rows, col_places };
-        Self { structure: Arc::new(structure), values: x.values().to_vec() }
+        let values = CpuMatrix::from_values(pool, 1, x.n_stored(), x.values());
+        Self { structure: Arc::new(structure), values }
     }
 }
 
 pub(super) fn sparse_matmul(
     threads: &Threads,
     a: &CpuSparse,
-    b: &DenseMatrix,
+    b: &CpuMatrix,
     mode: Mode,
-    out: &mut DenseMatrix,
+    out: &mut CpuMatrix,
 ) {
     let s = &*a.structure;
     assert_eq!(s.n_cols, b.n_rows(), "inner dimensions of a product");
@@ -77,7 +81,7 @@ pub(super) fn sparse_matmul(
             }
             let row = first + row;
             let places = s.indptr[row] as usize..s.indptr[row + 1] as usize;
-            add_products(&s.indices[places.clone()], &a.values[places], b.values(), sums);
+            add_products(&s.indices[places.clone()], &a.values.values()[places], b.values(), sums);
         }
     });
 }
@@ -85,14 +89,14 @@ pub(super) fn sparse_matmul(
 pub(super) fn sparse_matmul_tn(
     threads: &Threads,
     a: &CpuSparse,
-    b: &DenseMatrix,
+    b: &CpuMatrix,
     mode: Mode,
-    out: &mut DenseMatrix,
+    out: &mut CpuMatrix,
 ) {
     let s = &*a.structure;
     assert_eq!(s.n_rows, b.n_rows(), "inner dimensions of a product");
     assert_eq!((out.n_rows(), out.n_cols()), (s.n_cols, b.n_cols()), "shape of a product");
-    let width = b.n_cols();
+    let (stored, width) = (a.values.values(), b.n_cols());
     threads.row_chunks(out.values_mut(), width, CHUNK_COLUMNS, |first, rows| {
         let mut values = Vec::new();
         for (column, sums) in rows.chunks_exact_mut(width).enumerate() {
@@ -102,7 +106,7 @@ pub(super) fn sparse_matmul_tn(
             let column = first + column;
             let slots = s.col_indptr[column] as usize..s.col_indptr[column + 1] as usize;
             values.clear();
-            values.extend(s.col_places[slots.clone()].iter().map(|&p| a.values[p as usize]));
+            values.extend(s.col_places[slots.clone()].iter().map(|&p| stored[p as usize]));
             add_products(&s.col_rows[slots], &values, b.values(), sums);
         }
     });

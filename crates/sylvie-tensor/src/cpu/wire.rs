@@ -1,10 +1,9 @@
 //! Rows as host bytes.
 
-use sylvie_graph::DenseMatrix;
 use sylvie_lowbit::{DecodeError, EncodeError, RowCodec};
 use sylvie_random::Family;
 
-use super::CpuBackend;
+use super::{CpuBackend, CpuMatrix};
 use crate::wire::Wire;
 
 impl Wire for CpuBackend {
@@ -21,7 +20,7 @@ impl Wire for CpuBackend {
     fn encode_rows(
         &self,
         codec: RowCodec,
-        x: &DenseMatrix,
+        x: &CpuMatrix,
         rows: &Vec<u32>,
         keys: &Vec<u32>,
         draws: Family,
@@ -35,7 +34,7 @@ impl Wire for CpuBackend {
     fn encode_all_rows(
         &self,
         codec: RowCodec,
-        x: &DenseMatrix,
+        x: &CpuMatrix,
         keys: &Vec<u32>,
         draws: Family,
         mut out: Vec<u8>,
@@ -62,7 +61,7 @@ impl Wire for CpuBackend {
         &self,
         codec: RowCodec,
         message: &Vec<u8>,
-        out: &mut DenseMatrix,
+        out: &mut CpuMatrix,
     ) -> Result<(), DecodeError> {
         let n_cols = out.n_cols();
         codec.decode_rows(message, n_cols, out.values_mut())
@@ -73,7 +72,7 @@ impl Wire for CpuBackend {
         codec: RowCodec,
         message: &Vec<u8>,
         rows: &Vec<u32>,
-        out: &mut DenseMatrix,
+        out: &mut CpuMatrix,
     ) -> Result<(), DecodeError> {
         let n_cols = out.n_cols();
         codec.decode_add_rows(message, n_cols, rows, out.values_mut())

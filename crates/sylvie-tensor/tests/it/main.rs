@@ -3,6 +3,7 @@
 mod adam;
 mod aggregation;
 mod attention;
+mod buffers;
 mod dropout;
 mod losses;
 mod products;
