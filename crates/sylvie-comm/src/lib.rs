@@ -12,7 +12,8 @@
 //!
 //! [`Threads`] is the transport within one process: ranks are threads, and a message moves as the
 //! buffer itself, never as a copy. [`run_ranks`] runs a closure on every rank and brings all of them
-//! down with the first that fails.
+//! down with the first that fails. A [`LinkModel`] makes them wait for their messages at least as
+//! long as a network of that bandwidth and latency would: for experiments without a cluster.
 //!
 //! What this crate must never know: graphs, rows, bit widths. It counts payload and metadata bytes
 //! because the caller says which is which.

@@ -115,14 +115,21 @@ fn no_sooner(
     }
 }
 
-/// Everyone sends `n_bytes` to everyone and waits, by polling first or not.
-fn everyone_to_everyone(comm: &mut Bytes, n_bytes: usize, polls: bool) -> Result<(), CommError> {
+/// How a rank learns that messages have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Waiting,
+    Polling,
+}
+
+/// Everyone sends `n_bytes` to everyone and waits for it.
+fn everyone_to_everyone(comm: &mut Bytes, n_bytes: usize, way: Way) -> Result<(), CommError> {
     let rank = comm.rank();
     let peers = || (0..comm.size()).filter(move |&peer| peer != rank);
     let sends = peers().map(|peer| send(peer, n_bytes)).collect();
     let recvs: Vec<_> = peers().map(|peer| Incoming { peer, bytes: n_bytes }).collect();
     let pending = comm.start(TAG, sends, &recvs)?;
-    while polls && !comm.is_ready(&pending)? {
+    while way == Way::Polling && !comm.is_ready(&pending)? {
         std::thread::yield_now();
     }
     comm.wait(pending).map(drop)
@@ -130,14 +137,14 @@ fn everyone_to_everyone(comm: &mut Bytes, n_bytes: usize, polls: bool) -> Result
 
 #[test]
 fn exchanges_take_what_the_link_takes() {
-    for polls in [false, true] {
+    for way in [Way::Waiting, Way::Polling] {
         // 100 Mbps are 12500 bytes a millisecond.
-        no_sooner(2, "100Mbps,1ms", 3, |comm| everyone_to_everyone(comm, 25_000, polls));
-        no_sooner(3, "100Mbps", 4, |comm| everyone_to_everyone(comm, 25_000, polls));
+        no_sooner(2, "100Mbps,1ms", 3, |comm| everyone_to_everyone(comm, 25_000, way));
+        no_sooner(3, "100Mbps", 4, |comm| everyone_to_everyone(comm, 25_000, way));
         // Four messages cross each way.
         let two_hosts = "100Mbps,2ms,ranks-per-host=2";
-        no_sooner(4, two_hosts, 6, |comm| everyone_to_everyone(comm, 12_500, polls));
-        no_sooner(2, "1Gbps,3ms", 3, |comm| everyone_to_everyone(comm, 0, polls));
+        no_sooner(4, two_hosts, 6, |comm| everyone_to_everyone(comm, 12_500, way));
+        no_sooner(2, "1Gbps,3ms", 3, |comm| everyone_to_everyone(comm, 0, way));
     }
 }
 
@@ -169,7 +176,7 @@ fn collectives_travel_the_link_too() {
 fn ranks_of_a_host_do_not_use_the_link() {
     let options = over(&format!("{HOPELESS},ranks-per-host=4"));
     let outcome = run_ranks(4, &options, |comm: &mut Bytes| {
-        everyone_to_everyone(comm, 1000, true)?;
+        everyone_to_everyone(comm, 1000, Way::Polling)?;
         comm.barrier()
     });
     assert!(outcome.is_ok(), "{outcome:?}");
@@ -181,8 +188,8 @@ fn what_is_on_its_way_at_the_deadline_is_missing() {
     let options = ThreadOptions { deadline, ..over(HOPELESS) };
     type Call = fn(&mut Bytes) -> Result<(), CommError>;
     let calls: [Call; 3] = [
-        |comm| everyone_to_everyone(comm, 10, false),
-        |comm| everyone_to_everyone(comm, 10, true),
+        |comm| everyone_to_everyone(comm, 10, Way::Waiting),
+        |comm| everyone_to_everyone(comm, 10, Way::Polling),
         |comm| comm.barrier(),
     ];
     for call in calls {
