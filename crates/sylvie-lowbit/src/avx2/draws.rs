@@ -35,7 +35,8 @@ impl Draws {
         Self { family, keys }
     }
 
-    /// Fills `bytes` with the bytes of column blocks `first_block ..` of the row with key `node`.
+    /// Fills `bytes` with the bytes of column blocks `first_block ..` of the row with key `node`; in each
+    /// half, which are those of 32 values, in the order of [`super::pack::lane_at`].
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     pub(super) fn fill(&self, node: u32, first_block: u32, bytes: &mut [[u8; VALUES]]) {
@@ -50,8 +51,7 @@ impl Draws {
             c2_next: lanes((q >> 32) as u32 ^ k1.wrapping_add(WEYL_1)),
             c3_next: lanes(q as u32),
         };
-        // The order of the lanes puts the blocks in order in `unpack` below.
-        let mut blocks = _mm256_add_epi64(lanes(first_block), _mm256_setr_epi64x(0, 2, 1, 3));
+        let mut blocks = _mm256_add_epi64(lanes(first_block), _mm256_setr_epi64x(0, 1, 2, 3));
         let (pairs, rest) = bytes.as_chunks_mut::<2>();
         for [a, b] in pairs {
             let more = _mm256_add_epi32(blocks, lanes(4));
@@ -83,11 +83,11 @@ impl Draws {
             c2 = _mm256_xor_si256(_mm256_xor_si256(high(p0), c3), *k1);
             (c1, c3) = (p1, p0);
         }
-        let low = _mm256_blend_epi32::<0b1010_1010>(c0, _mm256_slli_epi64::<32>(c1));
-        let upper = _mm256_blend_epi32::<0b1010_1010>(c2, _mm256_slli_epi64::<32>(c3));
+        let even = _mm256_blend_epi32::<0b1010_1010>(c0, _mm256_slli_epi64::<32>(c2));
+        let odd = _mm256_blend_epi32::<0b1010_1010>(c1, _mm256_slli_epi64::<32>(c3));
         let (first, second) = bytes.split_at_mut(VALUES / 2);
-        store(first, _mm256_unpacklo_epi64(low, upper));
-        store(second, _mm256_unpackhi_epi64(low, upper));
+        store(first, _mm256_permute2x128_si256::<0x20>(even, odd));
+        store(second, _mm256_permute2x128_si256::<0x31>(even, odd));
     }
 }
 

@@ -6,9 +6,11 @@
 //! rounding of its own can reach the bytes.
 #![allow(unsafe_code)]
 
+mod decide;
 mod decode;
 mod draws;
 mod encode;
+mod fit;
 mod levels;
 mod pack;
 mod range;
