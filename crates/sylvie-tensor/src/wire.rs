@@ -8,7 +8,7 @@ use crate::backend::Backend;
 /// A backend whose rows can travel.
 ///
 /// Bytes follow docs/wire-format.md: every backend gives the same bytes for the same rows, keys and
-/// draws. Buffers given as `out` are resized as needed and handed back, so that they can be reused.
+/// draws, on any number of threads. Buffers given as `out` are resized as needed and handed back, so that they can be reused.
 pub trait Wire: Backend {
     /// A message, in whatever memory the transport takes.
     type Bytes: Send + 'static;
@@ -58,10 +58,11 @@ pub trait Wire: Backend {
         out: Self::Bytes,
     ) -> Result<Self::Bytes, DecodeError>;
 
-    /// Decodes a message into all rows of `out`.
+    /// Decodes a message into all rows of `out`, which is assigned: it may come from
+    /// [`Backend::matrix_to_assign`].
     ///
     /// # Errors
-    /// A message that is not one of that many rows.
+    /// A message that is not one of that many rows; then `out` may be partly assigned.
     fn decode_rows(
         &self,
         codec: RowCodec,
@@ -69,10 +70,11 @@ pub trait Wire: Backend {
         out: &mut Self::Matrix,
     ) -> Result<(), DecodeError>;
 
-    /// Decodes a message and adds row `i` to `out[rows[i]]`.
+    /// Decodes a message and adds row `i` to `out[rows[i]]`, for each `i` in turn.
     ///
     /// # Errors
-    /// A message that is not one of that many rows.
+    /// A message that is not one of that many rows; if its length is right, some rows may have been
+    /// added.
     fn decode_add_rows(
         &self,
         codec: RowCodec,

@@ -11,7 +11,7 @@ pub(super) fn scatter_add(threads: &Threads, x: &CpuMatrix, rows: &[u32], out: &
     if width == 0 {
         return;
     }
-    match ascending_ranges(rows, out.n_rows(), out.values_mut(), width) {
+    match ascending_ranges(rows, CHUNK_ROWS, out.shape(), out.values_mut()) {
         Some(ranges) => threads.each(ranges, |_, range| {
             for (i, &row) in (range.first..).zip(range.rows) {
                 let offset = (row as usize - range.first_row) * width;
@@ -40,15 +40,16 @@ pub(super) struct RowRange<'a> {
     pub(super) out: &'a mut [f32],
 }
 
-/// Cuts a list of rows that ascend into ranges that share no row of `out`; `None` unless they do.
+/// Cuts a list of rows that ascend into ranges of `step` that share no row of `out`; `None` unless they
+/// ascend.
 ///
 /// # Panics
-/// If a row is not below `n_rows`.
+/// If a row is not below the number of rows of `out`.
 pub(super) fn ascending_ranges<'a>(
     rows: &'a [u32],
-    n_rows: usize,
+    step: usize,
+    (n_rows, width): (usize, usize),
     mut out: &'a mut [f32],
-    width: usize,
 ) -> Option<Vec<RowRange<'a>>> {
     if !rows.is_sorted_by(|a, b| a < b) {
         return None;
@@ -56,12 +57,12 @@ pub(super) fn ascending_ranges<'a>(
     if let Some(&last) = rows.last() {
         assert!((last as usize) < n_rows, "row {last} of a matrix of {n_rows} rows");
     }
-    let mut ranges = Vec::with_capacity(rows.len().div_ceil(CHUNK_ROWS));
+    let mut ranges = Vec::with_capacity(rows.len().div_ceil(step));
     let mut first_row = 0;
-    for (index, range) in rows.chunks(CHUNK_ROWS).enumerate() {
+    for (index, range) in rows.chunks(step).enumerate() {
         let end = range.last().map_or(first_row, |&last| last as usize + 1);
         let (head, tail) = out.split_at_mut((end - first_row) * width);
-        ranges.push(RowRange { first: index * CHUNK_ROWS, rows: range, first_row, out: head });
+        ranges.push(RowRange { first: index * step, rows: range, first_row, out: head });
         (out, first_row) = (tail, end);
     }
     Some(ranges)

@@ -32,6 +32,11 @@ impl Threads {
         Ok(Self { pool: Some(Arc::new(pool)) })
     }
 
+    /// Whether work can be shared out at all.
+    pub(crate) fn are_several(&self) -> bool {
+        self.pool.is_some()
+    }
+
     /// Calls `work(first_row, rows)` on consecutive chunks of `chunk_rows` rows of `out`.
     pub(crate) fn row_chunks<T: Send>(
         &self,
