@@ -275,6 +275,7 @@ impl<B: Wire> Flow<B> {
         match arrived {
             Arrived::Halo { blocks, sample } => self.halo = Halo { blocks, sample },
             Arrived::Boundary(rows) => self.boundary = Some(rows),
+            Arrived::Nothing => {}
         }
     }
 

@@ -48,6 +48,12 @@ pub(super) struct Flight<B: Wire, P> {
     sent: Duration,
 }
 
+impl<B: Wire, P> Flight<B, P> {
+    pub(super) fn slot(&self) -> usize {
+        self.slot
+    }
+}
+
 /// Rows of one message.
 struct Message {
     peer: usize,
@@ -142,6 +148,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
                 self.add_silent(n_cols, &stage.plan, parts, &mut blocks);
                 Arrived::Halo { blocks, sample }
             }
+            Pass::Backward if !is_part(parts, stage.plan.rank) => Arrived::Nothing,
             Pass::Backward => {
                 let sample = sample.as_deref();
                 let mut sums =

@@ -108,6 +108,8 @@ pub(crate) enum Arrived<B: Wire> {
     Halo { blocks: Vec<(usize, Input<B>)>, sample: Option<Arc<Sample<B>>> },
     /// Gradients of the boundary rows, added up over their readers.
     Boundary(Arc<B::Matrix>),
+    /// Gradients of other parts' rows were exchanged, of this one's not yet.
+    Nothing,
 }
 
 impl<B: Wire> Clone for Arrived<B> {
@@ -117,6 +119,7 @@ impl<B: Wire> Clone for Arrived<B> {
                 Self::Halo { blocks: blocks.clone(), sample: sample.clone() }
             }
             Self::Boundary(rows) => Self::Boundary(Arc::clone(rows)),
+            Self::Nothing => Self::Nothing,
         }
     }
 }
@@ -279,7 +282,9 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         let mut has_landed = false;
         let mut next = 0;
         while let Some(flight) = flights.get(next) {
-            if self.has_arrived(flight)? {
+            // A slot's rows are delivered in the order in which they were sent.
+            let is_next = flights[..next].iter().all(|earlier| earlier.slot() != flight.slot());
+            if is_next && self.has_arrived(flight)? {
                 let flight = flights.remove(next);
                 self.complete(flight, &ends.slots)?;
                 has_landed = true;

@@ -34,6 +34,7 @@ impl<B: Wire> Averages<B> {
         let rows: Vec<&B::Matrix> = match arrived {
             Arrived::Boundary(rows) => vec![rows],
             Arrived::Halo { blocks, .. } => blocks.iter().map(|(_, rows)| dense(rows)).collect(),
+            Arrived::Nothing => Vec::new(),
         };
         let zeros = |rows: &&B::Matrix| {
             let (n_rows, n_cols) = backend.shape(rows);
@@ -53,6 +54,7 @@ impl<B: Wire> Averages<B> {
                 let blocks = numbers.zip(copies.map(Input::dense)).collect();
                 Arrived::Halo { blocks, sample: sample.clone() }
             }
+            Arrived::Nothing => Arrived::Nothing,
         }
     }
 }

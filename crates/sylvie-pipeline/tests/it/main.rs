@@ -5,4 +5,5 @@ mod coordinates;
 mod equivalence;
 mod failures;
 mod fixture;
+mod policies;
 mod schedules;
