@@ -312,6 +312,6 @@ impl Backend for CpuBackend {
         moments: (&mut CpuMatrix, &mut CpuMatrix),
         weights: &mut CpuMatrix,
     ) {
-        loss::adam(step, gradient, moments, weights);
+        loss::adam(&self.threads, step, gradient, moments, weights);
     }
 }

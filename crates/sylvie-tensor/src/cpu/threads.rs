@@ -102,6 +102,20 @@ impl Threads {
         }
     }
 
+    /// `work(item)` for each item in order, computed on all threads.
+    pub(crate) fn map_items<T: Send, R: Send>(
+        &self,
+        items: Vec<T>,
+        work: impl Fn(T) -> R + Sync,
+    ) -> Vec<R> {
+        match &self.pool {
+            Some(pool) if items.len() > 1 => {
+                pool.install(|| items.into_par_iter().map(&work).collect())
+            }
+            _ => items.into_iter().map(work).collect(),
+        }
+    }
+
     /// `work(0), ..., work(n - 1)` in order of the index, computed on all threads.
     pub(crate) fn map<R: Send>(&self, n: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
         match &self.pool {

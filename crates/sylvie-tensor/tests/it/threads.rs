@@ -184,22 +184,26 @@ fn losses_and_optimiser() {
     let classes: Vec<u32> = rows.iter().map(|_| sequence.below(5)).collect();
     let targets: Vec<f32> = (0..rows.len() * 5).map(|_| sequence.below(2) as f32).collect();
     let targets = crate::matrix(rows.len(), 5, &targets);
-    same_bits(|b| {
-        let mut dlogits = b.zeros(N_NODES, 5);
-        let loss = b.softmax_cross_entropy(&logits, &rows, &classes, &mut dlogits);
-        Bits::matrices(&[&dlogits]).and(loss)
-    });
-    same_bits(|b| {
-        let mut dlogits = b.zeros(N_NODES, 5);
-        let loss = b.binary_cross_entropy(&logits, &rows, &targets, &mut dlogits);
-        Bits::matrices(&[&dlogits]).and(loss)
-    });
+    // Ascending, as labelled rows are, and in another order.
+    let backwards: Vec<u32> = rows.iter().rev().copied().collect();
+    for rows in [&rows, &backwards] {
+        same_bits(|b| {
+            let mut dlogits = b.matrix_to_assign(N_NODES, 5);
+            let loss = b.softmax_cross_entropy(&logits, rows, &classes, &mut dlogits);
+            Bits::matrices(&[&dlogits]).and(loss)
+        });
+        same_bits(|b| {
+            let mut dlogits = b.matrix_to_assign(N_NODES, 5);
+            let loss = b.binary_cross_entropy(&logits, rows, &targets, &mut dlogits);
+            Bits::matrices(&[&dlogits]).and(loss)
+        });
+    }
     let (learning_rate, beta1, beta2, epsilon) = (0.01, 0.9, 0.999, 1e-8);
     let step = AdamStep { learning_rate, beta1, beta2, epsilon, weight_decay: 0.1, step: 3 };
     same_bits(|b| {
-        let (mut weights, mut first) = (real_matrix(3, 700, 9), real_matrix(4, 700, 9));
-        let mut second = crate::matrix(700, 9, &[0.25; 6300]);
-        b.adam(&step, &real_matrix(5, 700, 9), (&mut first, &mut second), &mut weights);
+        let (mut weights, mut first) = (real_matrix(3, 7000, 9), real_matrix(4, 7000, 9));
+        let mut second = crate::matrix(7000, 9, &[0.25; 63_000]);
+        b.adam(&step, &real_matrix(5, 7000, 9), (&mut first, &mut second), &mut weights);
         Bits::matrices(&[&weights, &first, &second])
     });
 }
