@@ -7,7 +7,7 @@ pub(crate) const FIRST_TIE_BLOCK: u32 = 1 << 31;
 /// Values whose 8 bits come from one block.
 pub(crate) const BLOCK_VALUES: usize = 16;
 /// Values whose 16 bits for ties come from one block.
-const TIE_BLOCK_VALUES: usize = 8;
+pub(crate) const TIE_BLOCK_VALUES: usize = 8;
 
 /// The draws of the row with one key.
 #[derive(Clone, Copy)]

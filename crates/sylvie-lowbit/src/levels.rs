@@ -113,23 +113,32 @@ impl Levels {
         byte: u8,
         tie: impl FnOnce() -> u16,
     ) -> u32 {
-        let Bracket { code, below, above } = if max_code == 1 {
+        let bracket = self.choices(value, reciprocal, max_code);
+        let (least, most) = (u32::from(byte) << 16, u32::from(byte) << 16 | 0xffff);
+        let rounds_up = bracket.reaches(value, least)
+            || (bracket.reaches(value, most) && bracket.reaches(value, least | u32::from(tie())));
+        bracket.code + u32::from(rounds_up)
+    }
+
+    /// [`Self::round`] where all 24 random bits are known: without a branch on what nobody can foresee.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(crate) fn round_by(self, value: f32, max_code: u32, fraction: u32) -> u32 {
+        let reciprocal = if max_code == 1 { 0.0 } else { 1.0 / f64::from(self.scale) };
+        let bracket = self.choices(value, reciprocal, max_code);
+        bracket.code + u32::from(bracket.reaches(value, fraction))
+    }
+
+    /// The two levels to choose from for a value of the row.
+    #[inline]
+    fn choices(self, value: f32, reciprocal: f64, max_code: u32) -> Bracket {
+        if max_code == 1 {
             // There is one pair to choose from, without a search. The search would only find 1 for the
             // upper level itself, and that one is rounded up from 0 by every draw.
             Bracket { code: 0, below: self.value(0), above: self.value(1) }
         } else {
             self.bracket(value, reciprocal, max_code)
-        };
-        if below == value {
-            return code;
         }
-        let step = f64::from(above) - f64::from(below);
-        // In f64 because neither product may underflow or overflow, and to spare a division.
-        let missing = (f64::from(above) - f64::from(value)) * TWO_POW_24;
-        let reaches = |fraction: u32| f64::from(fraction) * step >= missing;
-        let (least, most) = (u32::from(byte) << 16, u32::from(byte) << 16 | 0xffff);
-        let rounds_up = reaches(least) || (reaches(most) && reaches(least | u32::from(tie())));
-        code + u32::from(rounds_up)
     }
 }
 
@@ -139,6 +148,18 @@ pub(crate) struct Bracket {
     pub(crate) code: u32,
     pub(crate) below: f32,
     pub(crate) above: f32,
+}
+
+impl Bracket {
+    /// Whether 24 random bits lift `value` from its place between the two levels to the upper one. A value
+    /// that is the lower level stays.
+    #[inline]
+    fn reaches(self, value: f32, fraction: u32) -> bool {
+        // In f64 because neither product may underflow or overflow, and to spare a division.
+        let step = f64::from(self.above) - f64::from(self.below);
+        let missing = (f64::from(self.above) - f64::from(value)) * TWO_POW_24;
+        (self.below != value) & (f64::from(fraction) * step >= missing)
+    }
 }
 
 const TWO_POW_24: f64 = 16_777_216.0;

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use sylvie_random::Family;
 
-use crate::draws::BLOCK_VALUES;
+use crate::draws::{BLOCK_VALUES, FIRST_TIE_BLOCK, TIE_BLOCK_VALUES};
 
 const MULTIPLIER_0: u32 = 0xD251_1F53;
 const MULTIPLIER_1: u32 = 0xCD9E_8D57;
@@ -62,6 +62,36 @@ impl Draws {
         for a in rest {
             self.four_blocks(&row, blocks, a);
         }
+    }
+
+    /// The 16 bits for ties of four columns, each of the row with its key.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    pub(super) fn ties(&self, nodes: [u32; 4], columns: [u64; 4]) -> [u16; 4] {
+        let wide =
+            |[a, b, c, d]: [u64; 4]| _mm256_setr_epi64x(a as i64, b as i64, c as i64, d as i64);
+        let (m0, m1) = (lanes(MULTIPLIER_0), lanes(MULTIPLIER_1));
+        let block = |column| u64::from(FIRST_TIE_BLOCK) | column / TIE_BLOCK_VALUES as u64;
+        let mut c0 = wide(columns.map(block));
+        let mut c1 = wide(nodes.map(u64::from));
+        let (mut c2, mut c3) = (lanes(self.family.epoch), lanes(self.family.tag));
+        for [k0, k1] in &self.keys {
+            let p0 = _mm256_mul_epu32(m0, c0);
+            let p1 = _mm256_mul_epu32(m1, c2);
+            c0 = _mm256_xor_si256(_mm256_xor_si256(high(p1), c1), *k0);
+            c2 = _mm256_xor_si256(_mm256_xor_si256(high(p0), c3), *k1);
+            (c1, c3) = (p1, p0);
+        }
+        // Word `w` of block `i` in place `i` of `words[w]`, in the lower half.
+        let mut words = [[0_u8; 32]; 4];
+        for (bytes, word) in words.iter_mut().zip([c0, c1, c2, c3]) {
+            store(bytes, word);
+        }
+        [0, 1, 2, 3].map(|idx| {
+            let at = columns[idx] as usize % TIE_BLOCK_VALUES;
+            let bytes = &words[at / 2][8 * idx + at % 2 * 2..][..2];
+            u16::from_le_bytes([bytes[0], bytes[1]])
+        })
     }
 
     /// The bytes of four blocks. Words lie in the lower halves of 64-bit lanes; what the upper halves

@@ -181,7 +181,8 @@ impl<'x> Batch<'_, 'x> {
         Ok(levels)
     }
 
-    /// Decides by the plain rule what is noted.
+    /// Decides by the plain rule what is noted, four values at a time.
+    #[target_feature(enable = "avx2,fma")]
     #[inline]
     fn settle<const BITS: usize>(
         &self,
@@ -191,29 +192,59 @@ impl<'x> Batch<'_, 'x> {
         notes: &mut Notes,
         payload: &mut [u8],
     ) {
-        let max_code = (1 << BITS) - 1;
+        let mut unsettled = [Unsettled::default(); 4];
+        let mut n = 0;
         for open in &notes.open[..notes.n] {
             let (row, group) = (usize::from(open.row), usize::from(open.group));
-            let levels = levels[row];
-            let reciprocal = 1.0 / f64::from(levels.scale);
-            let draws = RowDraws { family: self.family, key: self.keys[row] };
             let random = notes.random[row * n_batches..].as_flattened();
             let mut lanes = open.lanes;
             while lanes != 0 {
                 let place = lanes.trailing_zeros() as usize;
                 lanes &= lanes - 1;
                 let column = first + group * LANES + lane_at(place);
+                let byte = random[group * LANES + place];
+                unsettled[n] = Unsettled { row, column, byte };
                 // Beyond the end of the row nothing is to be decided.
-                if let Some(&value) = self.rows[row].get(column) {
-                    let byte = random[group * LANES + place];
-                    let tie = || draws.tie(column);
-                    let code = levels.round(value, reciprocal, max_code, byte, tie);
-                    set_code::<BITS>(&mut payload[row * self.row_bytes..], column, code);
+                n += usize::from(column < self.rows[row].len());
+                if n == unsettled.len() {
+                    self.settle_four::<BITS>(&unsettled, n, levels, payload);
+                    n = 0;
                 }
             }
         }
+        if n > 0 {
+            self.settle_four::<BITS>(&unsettled, n, levels, payload);
+        }
         notes.n = 0;
     }
+
+    /// Decides the first `n` of four values.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn settle_four<const BITS: usize>(
+        &self,
+        unsettled: &[Unsettled; 4],
+        n: usize,
+        levels: &[Levels; ROWS],
+        payload: &mut [u8],
+    ) {
+        let nodes = unsettled.map(|value| self.keys[value.row]);
+        let ties = self.draws.ties(nodes, unsettled.map(|value| value.column as u64));
+        for (&Unsettled { row, column, byte }, tie) in unsettled.iter().zip(ties).take(n) {
+            let fraction = u32::from(byte) << 16 | u32::from(tie);
+            let value = self.rows[row][column];
+            let code = levels[row].round_by(value, (1 << BITS) - 1, fraction);
+            set_code::<BITS>(&mut payload[row * self.row_bytes..], column, code);
+        }
+    }
+}
+
+/// A value of a batch whose code is open.
+#[derive(Clone, Copy, Default)]
+struct Unsettled {
+    row: usize,
+    column: usize,
+    byte: u8,
 }
 
 /// A row, or as much of it as is looked at together.

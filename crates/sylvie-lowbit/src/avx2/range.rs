@@ -33,29 +33,30 @@ impl Ranges {
     }
 }
 
-/// Minima, maxima and sums of every eighth value. A NaN or an infinity anywhere leaves a sum a NaN or an
-/// infinity; values may be taken twice.
+/// Minima, maxima and sums of products of every eighth value. A NaN or an infinity anywhere leaves a sum a
+/// NaN or an infinity; values may be taken twice.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 fn lanes_of(row: &[f32]) -> (__m256, __m256, __m256) {
     let first = _mm256_set1_ps(row[0]);
-    let (mut min, mut max) = ([first; 2], [first; 2]);
-    let mut sum = [_mm256_setzero_ps(); 2];
-    let mut take = |values: &[f32; 16]| {
-        for (idx, half) in values.as_chunks::<8>().0.iter().enumerate() {
-            let values = load(half);
-            min[idx] = _mm256_min_ps(min[idx], values);
-            max[idx] = _mm256_max_ps(max[idx], values);
-            sum[idx] = _mm256_add_ps(sum[idx], values);
+    let (mut min, mut max, mut sum) = ([first; 2], [first; 2], [_mm256_setzero_ps(); 2]);
+    let mut take = |values: &[f32; 32]| {
+        for (pair, sum) in values.as_chunks::<16>().0.iter().zip(&mut sum) {
+            let halves = pair.as_chunks::<8>().0;
+            let (a, b) = (load(&halves[0]), load(&halves[1]));
+            min = [_mm256_min_ps(min[0], a), _mm256_min_ps(min[1], b)];
+            max = [_mm256_max_ps(max[0], a), _mm256_max_ps(max[1], b)];
+            // One operation for two registers.
+            *sum = _mm256_fmadd_ps(a, b, *sum);
         }
     };
-    let (pairs, rest) = row.as_chunks::<16>();
-    pairs.iter().for_each(&mut take);
+    let (chunks, rest) = row.as_chunks();
+    chunks.iter().for_each(&mut take);
     if !rest.is_empty() {
         match row.last_chunk() {
             Some(last) => take(last),
             None => {
-                let mut padded = [row[0]; 16];
+                let mut padded = [row[0]; 32];
                 padded[..rest.len()].copy_from_slice(rest);
                 take(&padded);
             }
