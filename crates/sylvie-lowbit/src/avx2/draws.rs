@@ -71,7 +71,7 @@ impl Draws {
         let wide =
             |[a, b, c, d]: [u64; 4]| _mm256_setr_epi64x(a as i64, b as i64, c as i64, d as i64);
         let (m0, m1) = (lanes(MULTIPLIER_0), lanes(MULTIPLIER_1));
-        let block = |column| u64::from(FIRST_TIE_BLOCK) | column / TIE_BLOCK_VALUES as u64;
+        let block = |column| u64::from(FIRST_TIE_BLOCK) | (column / TIE_BLOCK_VALUES as u64);
         let mut c0 = wide(columns.map(block));
         let mut c1 = wide(nodes.map(u64::from));
         let (mut c2, mut c3) = (lanes(self.family.epoch), lanes(self.family.tag));
