@@ -18,7 +18,7 @@ use crate::levels::Levels;
 use crate::{EncodeError, RowCodec, Width};
 
 /// Batches of random bytes made ahead. With the values that they are for they fit the fastest cache.
-const BATCHES: usize = 64;
+const BATCHES: usize = 32;
 /// Values whose random bytes are made ahead.
 const PART: usize = BATCHES * VALUES;
 /// Places to note open codes: at least as many as a part has groups of 32, a power of two.
