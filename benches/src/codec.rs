@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
+use clap::ValueEnum;
 use sylvie_lowbit::{Plain, RowCodec, Width};
 use sylvie_random::{Coordinates, Family, Sequence, Stream};
 
@@ -11,32 +12,57 @@ use crate::rounds::{Subject, medians_s};
 /// What is measured.
 pub(crate) struct Plan {
     pub(crate) n_cols: Vec<usize>,
-    /// Size of the array of rows: several times the last cache.
+    pub(crate) widths: Vec<Width>,
+    pub(crate) operations: Vec<Operation>,
+    /// Size of the array of rows: several times the last cache, and large enough for a copy to go past
+    /// the caches, which the C library does from some size on.
     pub(crate) n_bytes: usize,
     n_rounds: usize,
 }
 
+/// What is done with rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    /// All rows, in order.
+    Encode,
+    /// All rows, in shuffled order.
+    Gather,
+    /// Into memory that is larger than the caches.
+    Decode,
+    /// The same, past the caches.
+    Stream,
+    /// Added to rows, in order.
+    Add,
+    /// Added to rows in shuffled order.
+    Scatter,
+    /// Encoding at one bit by the plain version.
+    Plain,
+}
+
 impl Plan {
     pub(crate) fn full() -> Self {
-        let n_cols = vec![32, 64, 100, 128, 256, 512, 602, 1024];
-        Self { n_cols, n_bytes: 256 << 20, n_rounds: 9 }
+        Self {
+            n_cols: vec![32, 64, 100, 128, 256, 512, 602, 1024],
+            widths: vec![Width::One, Width::Two, Width::Four, Width::Eight],
+            operations: Operation::value_variants().to_vec(),
+            n_bytes: 256 << 20,
+            n_rounds: 9,
+        }
     }
 
     pub(crate) fn quick() -> Self {
-        Self { n_cols: vec![128, 256], n_bytes: 96 << 20, n_rounds: 5 }
+        Self { n_cols: vec![128, 256], n_rounds: 5, ..Self::full() }
     }
 }
-
-const WIDTHS: [Width; 4] = [Width::One, Width::Two, Width::Four, Width::Eight];
 
 /// Measures and prints.
 pub(crate) fn measure(plan: &Plan) {
     println!("one thread, {} MiB of f32, bf16 metadata;", plan.n_bytes >> 20);
     println!("GB/s of f32 and, in brackets, the ratio to the yardstick of the column:");
-    println!("copy, or for the gathered encoding a sum over the same rows");
+    println!("copy, or for what is gathered or scattered a sum over the same rows");
     for &n_cols in &plan.n_cols {
         let rows = Rows::new(plan.n_bytes / 4 / n_cols, n_cols);
-        rows.measure(plan.n_rounds);
+        rows.measure(plan);
     }
 }
 
@@ -64,33 +90,37 @@ impl Rows {
         Self { n_rows, n_cols, x, out, ids, draws }
     }
 
-    fn measure(&self, n_rounds: usize) {
-        let messages: Vec<_> = WIDTHS.map(|width| RefCell::new(self.encoded(width))).into();
-        let plain = Plain(RowCodec::new(Width::One));
-        let mut plain_message = self.encoded(Width::One);
+    fn measure(&self, plan: &Plan) {
+        let messages: Vec<_> =
+            plan.widths.iter().map(|&width| RefCell::new(self.encoded(width))).collect();
         let mut subjects = vec![
             Subject::new("copy", || {
                 self.out.borrow_mut().copy_from_slice(&self.x);
+            }),
+            Subject::new("fill", || {
+                self.out.borrow_mut().fill(0.5);
             }),
             Subject::new("gather-sum", || {
                 black_box(self.gathered_sum());
             }),
         ];
-        for (width, message) in WIDTHS.into_iter().zip(&messages) {
-            self.add_subjects(RowCodec::new(width), message, &mut subjects);
+        let [copy, gather_sum] = [0, subjects.len() - 1];
+        let mut yardsticks = vec![copy; subjects.len()];
+        for (&width, message) in plan.widths.iter().zip(&messages) {
+            for &operation in &plan.operations {
+                if operation == Operation::Plain && width != Width::One {
+                    continue;
+                }
+                subjects.push(self.subject(operation, RowCodec::new(width), message));
+                let is_gathered = matches!(operation, Operation::Gather | Operation::Scatter);
+                yardsticks.push(if is_gathered { gather_sum } else { copy });
+            }
         }
-        subjects.push(Subject::new("1 bit, plain version: encode", || {
-            let out = &mut plain_message;
-            plain
-                .encode_all(&self.x, self.n_cols, &self.ids, self.draws, out)
-                .expect("finite rows");
-        }));
-        let times_s = medians_s(&mut subjects, n_rounds);
+        let times_s = medians_s(&mut subjects, plan.n_rounds);
         let n_bytes = (self.n_rows * self.n_cols * 4) as f64;
         println!("\n{} columns", self.n_cols);
-        for (subject, time_s) in subjects.iter().zip(&times_s) {
-            let yardstick = times_s[usize::from(subject.name.contains("gather-"))];
-            let (speed, ratio) = (n_bytes / time_s / 1e9, yardstick / time_s);
+        for ((subject, time_s), yardstick) in subjects.iter().zip(&times_s).zip(yardsticks) {
+            let (speed, ratio) = (n_bytes / time_s / 1e9, times_s[yardstick] / time_s);
             println!("  {:<30} {speed:6.2} GB/s  ({ratio:.2})", subject.name);
         }
     }
@@ -104,39 +134,57 @@ impl Rows {
         message
     }
 
-    fn add_subjects<'a>(
+    fn subject<'a>(
         &'a self,
+        operation: Operation,
         codec: RowCodec,
         message: &'a RefCell<Vec<u8>>,
-        subjects: &mut Vec<Subject<'a>>,
-    ) {
+    ) -> Subject<'a> {
         let (x, n_cols, ids, draws) = (&self.x, self.n_cols, &self.ids, self.draws);
         let name = |what: &str| format!("{} bit: {what}", codec.width);
-        subjects.extend([
-            Subject::new(name("encode"), move || {
+        match operation {
+            Operation::Encode => Subject::new(name("encode"), move || {
                 let out = &mut message.borrow_mut();
                 codec.encode_all(x, n_cols, ids, draws, out).expect("finite rows");
             }),
-            Subject::new(name("gather-encode"), move || {
+            Operation::Gather => Subject::new(name("gather-encode"), move || {
                 let out = &mut message.borrow_mut();
                 codec.encode_rows(x, n_cols, ids, ids, draws, out).expect("finite rows");
             }),
-            Subject::new(name("decode"), move || {
+            Operation::Decode => Subject::new(name("decode"), move || {
                 let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
                 codec.decode_rows(&message, n_cols, out).expect("just encoded");
             }),
-            Subject::new(name("decode, streaming"), move || {
+            Operation::Stream => Subject::new(name("decode, streaming"), move || {
                 let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
                 codec.decode_rows_streaming(&message, n_cols, out).expect("just encoded");
             }),
-            Subject::new(name("decode and add"), {
-                let in_order: Vec<u32> = (0..self.n_rows as u32).collect();
-                move || {
-                    let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
-                    codec.decode_add_rows(&message, n_cols, &in_order, out).expect("just encoded");
-                }
+            Operation::Add => {
+                let in_order = (0..self.n_rows as u32).collect();
+                Subject::new(name("decode and add"), self.adding(codec, message, in_order))
+            }
+            Operation::Scatter => {
+                let add = self.adding(codec, message, ids.clone());
+                Subject::new(name("decode and add, shuffled"), add)
+            }
+            Operation::Plain => Subject::new(name("encode, plain version"), move || {
+                let out = &mut message.borrow_mut();
+                Plain(codec).encode_all(x, n_cols, ids, draws, out).expect("finite rows");
             }),
-        ]);
+        }
+    }
+
+    /// Adds each row of a message to the row named.
+    fn adding<'a>(
+        &'a self,
+        codec: RowCodec,
+        message: &'a RefCell<Vec<u8>>,
+        row_ids: Vec<u32>,
+    ) -> impl FnMut() + 'a {
+        move || {
+            let (message, out) = (message.borrow(), &mut self.out.borrow_mut());
+            codec.decode_add_rows(&message, self.n_cols, &row_ids, out).expect("just encoded");
+        }
     }
 
     /// The sum of the rows in shuffled order.

@@ -5,6 +5,8 @@
 #![expect(clippy::print_stdout, reason = "the figures are what this program prints")]
 
 use clap::{Args, Parser, Subcommand};
+use codec::Operation;
+use sylvie_lowbit::Width;
 
 mod codec;
 mod metadata;
@@ -28,12 +30,18 @@ enum What {
 
 #[derive(Debug, Args)]
 struct CodecArguments {
-    /// Fewer rounds, less memory and the two usual widths of a row only.
+    /// Fewer rounds, and the two usual lengths of a row only.
     #[arg(long)]
     quick: bool,
     /// Columns of the rows measured.
+    #[arg(long, alias = "cols", value_delimiter = ',')]
+    columns: Vec<usize>,
+    /// Bits a value, of 1, 2, 4 and 8.
     #[arg(long, value_delimiter = ',')]
-    cols: Vec<usize>,
+    bits: Vec<Width>,
+    /// What is done with rows.
+    #[arg(long, value_delimiter = ',')]
+    ops: Vec<Operation>,
     /// Size of the array in MiB; one that fits a cache shows the arithmetic alone.
     #[arg(long)]
     mib: Option<usize>,
@@ -49,8 +57,14 @@ fn main() {
 impl CodecArguments {
     fn plan(self) -> codec::Plan {
         let mut plan = if self.quick { codec::Plan::quick() } else { codec::Plan::full() };
-        if !self.cols.is_empty() {
-            plan.n_cols = self.cols;
+        if !self.columns.is_empty() {
+            plan.n_cols = self.columns;
+        }
+        if !self.bits.is_empty() {
+            plan.widths = self.bits;
+        }
+        if !self.ops.is_empty() {
+            plan.operations = self.ops;
         }
         if let Some(mib) = self.mib {
             plan.n_bytes = mib << 20;
