@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use sylvie::data::Format;
 use sylvie::partition::{Method, Objective};
 
+use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
 
 /// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
@@ -75,21 +76,7 @@ pub(crate) struct PartitionArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Settings come from, the strongest first: flags, the preset given as a flag, --config, the defaults. The \
-run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit. Paths in \
-it are relative to the working directory.
-
-The run folder: run.toml, metrics.jsonl (one object an epoch), summary.json, model.safetensors (the \
-model with the best validation score). In summary.json bytes are sums over the ranks; the figures an \
-epoch leave evaluation out, which eval_bytes holds. cut_edges (directed) and halo_rows are those of the \
-graph that is trained on: with --inductive, of the edges between training nodes.
-
-Examples:
-  sylvie train
-  sylvie train --data photo.npz --model gcn --parts 8 --out runs/photo
-  sylvie train --data photo.npz --preset vanilla --epochs 300 --patience 10
-  sylvie train --config runs/photo/run.toml --seed 2 --out runs/photo-2")]
+#[command(after_help = train_help())]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) flags: RunFlags,
@@ -102,6 +89,10 @@ pub(crate) struct TrainArgs {
     /// Replace the run that lies in --out, at the end; until then the new one is in .new below it.
     #[arg(long, requires = "out", help_heading = "Files and output")]
     pub(crate) overwrite: bool,
+    /// Trace of every step of every rank and thread, for ui.perfetto.dev or chrome://tracing; kept in
+    /// memory until the run ends or fails. Replaced if it is there.
+    #[arg(long, value_name = "FILE", help_heading = "Files and output")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print nothing.
     #[arg(long, conflicts_with = "json", help_heading = "Files and output")]
     pub(crate) quiet: bool,
@@ -109,6 +100,41 @@ pub(crate) struct TrainArgs {
     #[arg(long, help_heading = "Files and output")]
     pub(crate) json: bool,
 }
+
+/// What stands below the flags of `train`.
+fn train_help() -> String {
+    format!("{PRESETS}\n\n{TRAIN_NOTES}")
+}
+
+const TRAIN_NOTES: &str = "\
+A preset gives way to flags beside it, and what cannot be combined is refused with the reason.
+
+Settings come from, the strongest first: flags, the preset given as a flag, --config, the defaults. The \
+run folder's run.toml holds all of them, and `--config run.toml` repeats the run bit for bit. Paths in \
+it are relative to the working directory.
+
+The run folder: run.toml, metrics.jsonl (one object an epoch), summary.json, model.safetensors (the \
+model with the best validation score). Bytes are sums over the ranks; the figures an epoch leave \
+evaluation out, which eval_bytes holds. cut_edges (directed) and halo_rows are those of the graph that is \
+trained on: with --inductive, of the edges between training nodes.
+
+Times are milliseconds an epoch, means over ranks; in metrics.jsonl `ranks` has those of each rank, and \
+in summary.json they are means over epochs. The thread that computes: compute_ms computing, blocked_ms \
+standing still for rows of other parts, reduce_ms standing still for sums of weight gradients, which add \
+up to the epoch. Beside it: encode_ms and decode_ms in the codec, network_ms while an exchange was under \
+way and neither was at work, lateness of other ranks included, hidden_ms what of these three the computing thread did not stand still for; \
+hidden_share is that part of them.
+
+--link is a model, not a measurement: one full-duplex link a host, shared fairly by its ranks, for halo \
+rows, all-reduce and evaluation alike. Headers, losses and switches are left out, so that a real network \
+is slower.
+
+Examples:
+  sylvie train
+  sylvie train --data photo.npz --model gcn --parts 8 --out runs/photo
+  sylvie train --data photo.npz --preset sylvie-a --staleness 5 --epochs 300 --patience 10
+  sylvie train --data photo.npz --link 1Gbps,50us --trace trace.json
+  sylvie train --config runs/photo/run.toml --seed 2 --out runs/photo-2";
 
 /// What evaluation and prediction share.
 #[derive(Debug, Args)]

@@ -66,7 +66,9 @@ fn parse(text: &str) -> Result<RunFlags> {
 fn check_type(key: &str, value: &Value, default: Option<&Value>) -> Result<()> {
     let (is_right, expected) = match (key, default) {
         // A width is a word, but most of the words are numbers.
-        ("bits", _) => (value.is_str() || value.is_integer(), "a word or a number"),
+        ("bits" | "bits_forward" | "bits_backward", _) => {
+            (value.is_str() || value.is_integer(), "a number, or a string such as '4,2,1',")
+        }
         ("threads", _) | (_, Some(Value::Integer(_) | Value::Float(_))) => {
             (value.is_integer() || value.is_float(), "a number")
         }
@@ -94,8 +96,11 @@ fn in_words(text: &str, error: &toml::de::Error) -> Error {
 mod tests {
     use super::*;
     use sylvie::gnn::{Metric, ModelKind, NormKind};
-    use sylvie::lowbit::{MetadataType, Width};
+    use sylvie::lowbit::MetadataType;
     use sylvie::partition::{Method, Objective};
+    use sylvie::pipeline::Directions;
+
+    use crate::exchange::{ExchangeSettings, OrNone};
 
     fn settings(text: &str) -> RunSettings {
         let mut settings = RunSettings::default();
@@ -123,9 +128,22 @@ mod tests {
             parts: 7,
             partitioner: Method::Random,
             objective: Objective::Cut,
-            preset: "vanilla".parse().unwrap(),
-            bits: Width::Bf16,
-            metadata: MetadataType::F32,
+            exchange: ExchangeSettings {
+                preset: "vanilla".parse().unwrap(),
+                bits_forward: "bf16,1".parse().unwrap(),
+                bits_backward: "8".parse().unwrap(),
+                metadata: MetadataType::F32,
+                schedule: "async".parse().unwrap(),
+                staleness: 4,
+                staleness_scope: Directions::Gradients,
+                boundary_sampling: 0.123_456_789_012_345,
+                memory: "sequential".parse().unwrap(),
+                smooth: OrNone(Some(Directions::Features)),
+                smooth_decay: 0.3,
+                scope: "all".parse().unwrap(),
+                overlap: true,
+                link: "2.5Gbps,1500ns,ranks-per-host=3".parse().unwrap(),
+            },
             epochs: 9,
             lr: 1e-7,
             weight_decay: 0.3,
@@ -140,8 +158,10 @@ mod tests {
         other.lr = 3e37;
         assert_eq!(settings(&other.to_toml().unwrap()), other);
         assert_eq!(settings(""), RunSettings::default());
-        assert_eq!(settings("preset = 'vanilla'").bits, Width::F32);
-        assert_eq!(settings("bits = 4\npreset = 'vanilla'").bits, Width::Four);
+        let widths = |text| settings(text).exchange.bits_forward.to_string();
+        assert_eq!(widths("preset = 'vanilla'"), "f32");
+        assert_eq!(widths("bits = 4\npreset = 'vanilla'"), "4");
+        assert_eq!(widths("bits_forward = 2\nbits = '8,f16'"), "2");
     }
 
     #[test]
@@ -172,6 +192,13 @@ mod tests {
             ("metric = 1", "`metric`"),
             ("bits = 1.0", "`bits`"),
             ("layers = [1, 2]", "`layers`"),
+            ("bits = [4, 2]", "such as '4,2,1'"),
+            ("bits_forward = true", "`bits_forward`"),
+            ("staleness = '2'", "`staleness`"),
+            ("boundary_sampling = 0", "--boundary-sampling"),
+            ("overlap = 'true'", "`overlap`"),
+            ("smooth = false", "`smooth`"),
+            ("link = '1'", "--link"),
             ("parts = 1\nparts = 2", "line 2"),
             ("parts 1", "line 1"),
         ] {

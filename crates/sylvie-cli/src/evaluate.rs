@@ -6,7 +6,7 @@ use serde::Serialize;
 use sylvie::comm::Communicator as _;
 use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
-use sylvie::pipeline::{PartData, evaluate};
+use sylvie::pipeline::{Instruments, PartData, evaluate};
 
 use crate::args::{EvaluateArgs, TrainedArgs};
 use crate::clock::SystemClock;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: EvaluateArgs) -> Result<()> {
     let scores = console.during("evaluating", || {
         ranks::run(parts.len(), settings.n_threads(), |backend, comm| {
             let data = &parts[comm.rank()];
-            evaluate(backend, comm, (model, weights), data, *metric, &clock)
+            evaluate(backend, comm, (model, weights), data, *metric, Instruments::clock(&clock))
         })
     })?;
     let scores = scores.first().copied().context("a run has at least one rank")?;

@@ -4,9 +4,9 @@ use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use sylvie::data::{Format, Normalization};
 use sylvie::gnn::{Metric, ModelKind, NormKind};
-use sylvie::lowbit::{MetadataType, Width};
 use sylvie::partition::{Method, Objective};
-use sylvie::pipeline::Preset;
+
+use crate::exchange::ExchangeFlags;
 
 /// The largest seed that TOML can hold.
 const MAX_SEED: u64 = i64::MAX as u64;
@@ -88,22 +88,8 @@ pub(crate) struct RunFlags {
     /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) objective: Option<Objective>,
-    /// Exchange settings by name: vanilla (f32) or sylvie-s (1 bit); flags given beside it win.
-    /// [default: sylvie-s]
-    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
-    pub(crate) preset: Option<Preset>,
-    /// Width of an exchanged value, in both passes: 1, 2, 4, 8, f16, bf16 or f32. [default: 1]
-    #[arg(
-        long,
-        value_name = "WIDTH",
-        visible_alias = "codec",
-        allow_negative_numbers = true,
-        help_heading = "Parts and exchange"
-    )]
-    pub(crate) bits: Option<Width>,
-    /// Type of a row's zero point and scale: bf16, f16 or f32. [default: bf16]
-    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
-    pub(crate) metadata: Option<MetadataType>,
+    #[command(flatten)]
+    pub(crate) exchange: ExchangeFlags,
 
     /// Epochs at most. [default: 100]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
@@ -185,7 +171,14 @@ fn at_least_zero(word: &str) -> Result<f32, String> {
     number(word).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("below 0".to_owned()) })
 }
 
-fn rate(word: &str) -> Result<f32, String> {
+/// Parses a rate in [0, 1).
+pub(crate) fn rate(word: &str) -> Result<f32, String> {
     let in_range = |v: f32| (0.0..1.0).contains(&v);
     number(word).and_then(|v| if in_range(v) { Ok(v) } else { Err("not in [0, 1)".to_owned()) })
+}
+
+/// Parses a probability above 0.
+pub(crate) fn probability(word: &str) -> Result<f64, String> {
+    let value: f64 = word.parse().map_err(|_| "not a number".to_owned())?;
+    if value > 0.0 && value <= 1.0 { Ok(value) } else { Err("not in (0, 1]".to_owned()) }
 }

@@ -13,6 +13,7 @@ mod clock;
 mod config;
 mod console;
 mod evaluate;
+mod exchange;
 mod flags;
 mod info;
 mod input;
@@ -26,6 +27,7 @@ mod ranks;
 mod run_folder;
 mod settings;
 mod summary;
+mod trace;
 mod train;
 mod usage;
 

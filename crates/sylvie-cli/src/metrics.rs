@@ -2,24 +2,45 @@
 
 use serde::Serialize;
 use sylvie::gnn::Metric;
-use sylvie::pipeline::{EpochRecord, Scores};
+use sylvie::pipeline::{EpochRecord, RankTimes, Scores};
 
 /// A line of metrics.jsonl.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct EpochLine {
     epoch: u32,
     loss: f64,
     epoch_ms: f64,
-    compute_ms: f64,
-    encode_ms: f64,
-    wait_ms: f64,
-    decode_ms: f64,
-    reduce_ms: f64,
+    #[serde(flatten)]
+    times: TimesLine,
+    ranks: Vec<TimesLine>,
     payload_bytes: u64,
     metadata_bytes: u64,
     messages: u64,
+    reduce_bytes: u64,
     #[serde(flatten)]
     scores: Option<ScoreLine>,
+}
+
+/// Where the time of an epoch went, on one rank or in the mean over ranks.
+///
+/// The first three add up to the epoch; the others are what happened beside it.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TimesLine {
+    compute_ms: f64,
+    blocked_ms: f64,
+    reduce_ms: f64,
+    encode_ms: f64,
+    decode_ms: f64,
+    network_ms: f64,
+    hidden_ms: f64,
+}
+
+impl From<&RankTimes> for TimesLine {
+    fn from(times: &RankTimes) -> Self {
+        let RankTimes { compute_ms, blocked_ms, reduce_ms, encode_ms, .. } = *times;
+        let RankTimes { decode_ms, network_ms, hidden_ms, .. } = *times;
+        Self { compute_ms, blocked_ms, reduce_ms, encode_ms, decode_ms, network_ms, hidden_ms }
+    }
 }
 
 /// Scores on the three sets; null where the metric is not defined.
@@ -57,14 +78,12 @@ impl From<&EpochRecord> for EpochLine {
             epoch: record.epoch,
             loss: record.loss,
             epoch_ms: record.epoch_ms,
-            compute_ms: record.compute_ms,
-            encode_ms: record.encode_ms,
-            wait_ms: record.wait_ms,
-            decode_ms: record.decode_ms,
-            reduce_ms: record.reduce_ms,
+            times: TimesLine::from(&record.times),
+            ranks: record.ranks.iter().map(TimesLine::from).collect(),
             payload_bytes: record.payload_bytes,
             metadata_bytes: record.metadata_bytes,
             messages: record.messages,
+            reduce_bytes: record.reduce_bytes,
             scores: record.scores.map(ScoreLine::from),
         }
     }

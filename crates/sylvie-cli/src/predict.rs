@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use npyz::{WriteOptions, WriterBuilder as _};
 use sylvie::comm::Communicator as _;
 use sylvie::data::shown;
-use sylvie::pipeline::predict;
+use sylvie::pipeline::{Instruments, predict};
 
 use crate::args::PredictArgs;
 use crate::aside::AsideFile;
@@ -26,7 +26,8 @@ pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let clock = SystemClock::start();
     let blocks = console.during("predicting", || {
         ranks::run(parts.len(), settings.n_threads(), |backend, comm| {
-            predict(backend, comm, (&model, &weights), &parts[comm.rank()], &clock)
+            let instruments = Instruments::clock(&clock);
+            predict(backend, comm, (&model, &weights), &parts[comm.rank()], instruments)
         })
     })?;
     let width = model.widths.last().copied().unwrap_or(0).max(1);

@@ -9,10 +9,10 @@ use serde::{Serialize, Serializer};
 use sylvie::data::{Format, Normalization, ReadOptions, shown};
 use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
-use sylvie::lowbit::{MetadataType, RowCodec, Width};
 use sylvie::partition::{Method, Objective};
-use sylvie::pipeline::{ExchangePolicy, Preset, TrainSettings};
+use sylvie::pipeline::{PolicyError, TrainSettings};
 
+use crate::exchange::ExchangeSettings;
 use crate::flags::{DataFlags, MAX_THREADS, RunFlags};
 
 /// What run.toml holds. Its keys are the flags', with underscores.
@@ -59,15 +59,9 @@ pub(crate) struct RunSettings {
     /// What metis makes small.
     #[serde(serialize_with = "word")]
     pub(crate) objective: Objective,
-    /// Where the exchange settings started from.
-    #[serde(serialize_with = "word")]
-    pub(crate) preset: Preset,
-    /// Width of an exchanged value.
-    #[serde(serialize_with = "word")]
-    pub(crate) bits: Width,
-    /// Type of a row's zero point and scale.
-    #[serde(serialize_with = "word")]
-    pub(crate) metadata: MetadataType,
+    /// How boundary rows are exchanged.
+    #[serde(flatten)]
+    pub(crate) exchange: ExchangeSettings,
     /// Epochs at most.
     pub(crate) epochs: u32,
     /// Learning rate.
@@ -92,8 +86,6 @@ pub(crate) struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        let preset = Preset::SylvieS;
-        let RowCodec { width, metadata } = preset.policy().forward;
         let read = ReadOptions::default();
         Self {
             data: "synthetic".to_owned(),
@@ -113,9 +105,7 @@ impl Default for RunSettings {
             parts: 4,
             partitioner: Method::Metis,
             objective: Objective::Volume,
-            preset,
-            bits: width,
-            metadata,
+            exchange: ExchangeSettings::default(),
             epochs: 100,
             lr: 0.01,
             weight_decay: 0.0,
@@ -129,7 +119,8 @@ impl Default for RunSettings {
     }
 }
 
-fn word<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+/// A value as its word.
+pub(crate) fn word<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
@@ -144,7 +135,7 @@ fn optional_word<T: Display, S: Serializer>(
 }
 
 /// Takes `value` where it is given.
-fn set<T>(place: &mut T, value: Option<T>) {
+pub(crate) fn set<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
     }
@@ -165,15 +156,10 @@ impl RunSettings {
         settings
     }
 
-    /// Takes what is given; a preset first, so that what is given beside it stands.
+    /// Takes what is given.
     pub(crate) fn apply(&mut self, flags: RunFlags) {
         self.apply_data(flags.data);
-        if let Some(preset) = flags.preset {
-            self.preset = preset;
-            RowCodec { width: self.bits, metadata: self.metadata } = preset.policy().forward;
-        }
-        set(&mut self.bits, flags.bits);
-        set(&mut self.metadata, flags.metadata);
+        self.exchange.apply(flags.exchange);
         set(&mut self.model, flags.model);
         set(&mut self.layers, flags.layers);
         set(&mut self.linear_layers, flags.linear_layers);
@@ -217,7 +203,9 @@ impl RunSettings {
             );
         }
         // Widths of the data are not known yet, and cannot be zero.
-        self.model_config(1, 1).check().context("the network cannot be built")?;
+        let model = self.model_config(1, 1);
+        model.check().context("the network cannot be built")?;
+        self.check_exchange(&model)?;
         let n_threads = u64::from(self.parts) * u64::from(self.n_threads());
         ensure!(
             n_threads <= u64::from(MAX_THREADS),
@@ -226,6 +214,17 @@ impl RunSettings {
             self.n_threads()
         );
         Ok(())
+    }
+
+    fn check_exchange(&self, model: &ModelConfig) -> Result<(), PolicyError> {
+        let ExchangeSettings { bits_forward, bits_backward, .. } = &self.exchange;
+        self.exchange.policy().check(model).map_err(|error| match error {
+            // Most likely --bits was given.
+            PolicyError::Codecs { found, expected, .. } if bits_forward == bits_backward => {
+                PolicyError::Codecs { flag: "bits", found, expected }
+            }
+            other => other,
+        })
     }
 
     /// The graph, for messages.
@@ -268,10 +267,7 @@ impl RunSettings {
     ) -> TrainSettings {
         TrainSettings {
             model,
-            exchange: ExchangePolicy::uniform(RowCodec {
-                width: self.bits,
-                metadata: self.metadata,
-            }),
+            exchange: self.exchange.policy(),
             n_epochs: self.epochs,
             learning_rate: self.lr,
             weight_decay: self.weight_decay,
@@ -326,19 +322,6 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_gives_way_to_what_stands_beside_it() {
-        let mut settings = RunSettings::default();
-        let preset = Some(Preset::Vanilla);
-        settings.apply(RunFlags { preset, ..RunFlags::default() });
-        assert_eq!((settings.preset, settings.bits), (Preset::Vanilla, Width::F32));
-        let bits = Some(Width::Four);
-        settings.apply(RunFlags { preset, bits, ..RunFlags::default() });
-        assert_eq!((settings.preset, settings.bits), (Preset::Vanilla, Width::Four));
-        settings.apply(RunFlags { lr: Some(0.5), ..RunFlags::default() });
-        assert_eq!((settings.bits, settings.lr), (Width::Four, 0.5));
-    }
-
-    #[test]
     fn what_cannot_be_combined_is_refused() {
         let refused = |change: fn(&mut RunSettings)| {
             let mut settings = RunSettings::default();
@@ -353,6 +336,13 @@ mod tests {
         assert!(linear.contains("no graph layer"), "{linear}");
         let threads = refused(|s| (s.parts, s.threads) = (1024, Some(2)));
         assert!(threads.contains("1024 parts of 2 threads"), "{threads}");
+        let widths = refused(|s| {
+            s.exchange.bits_backward = "4,2,1".parse().unwrap();
+            s.exchange.bits_forward = "4,2,1".parse().unwrap();
+        });
+        assert!(widths.contains("--bits has 3 values, but 2 layers"), "{widths}");
+        let backward = refused(|s| s.exchange.bits_backward = "4,2,1".parse().unwrap());
+        assert!(backward.contains("--bits-backward has 3 values"), "{backward}");
         assert!(RunSettings::default().check().is_ok());
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sylvie::data::shown;
 use sylvie::gnn::Metric;
 use sylvie::partition::Quality;
-use sylvie::pipeline::{EpochRecord, TrainOutcome};
+use sylvie::pipeline::{EpochRecord, RankTimes, TrainOutcome};
 
 use crate::console::{bytes, score};
 use crate::settings::RunSettings;
@@ -23,6 +23,8 @@ pub(crate) struct Summary {
     epochs: u32,
     loss: f64,
     median_epoch_ms: f64,
+    #[serde(flatten)]
+    times: Times,
     payload_bytes_per_epoch: u64,
     metadata_bytes_per_epoch: u64,
     fp32_bytes_per_epoch: u64,
@@ -35,10 +37,67 @@ pub(crate) struct Summary {
     halo_rows: u64,
 }
 
+/// Where the time of an epoch went: means over epochs and ranks.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Times {
+    mean_epoch_ms: f64,
+    mean_compute_ms: f64,
+    mean_blocked_ms: f64,
+    mean_reduce_ms: f64,
+    mean_encode_ms: f64,
+    mean_decode_ms: f64,
+    mean_network_ms: f64,
+    mean_hidden_ms: f64,
+    /// Of encoding, decoding and network; `None` where nothing was exchanged.
+    hidden_share: Option<f64>,
+}
+
+impl Times {
+    /// `epoch_ms` is the sum over `n_epochs` epochs, and `sum` that of their parts.
+    fn mean(epoch_ms: f64, sum: &RankTimes, n_epochs: usize) -> Self {
+        let mean = |sum: f64| sum / n_epochs.max(1) as f64;
+        let exchange_ms = sum.encode_ms + sum.decode_ms + sum.network_ms;
+        Self {
+            mean_epoch_ms: mean(epoch_ms),
+            mean_compute_ms: mean(sum.compute_ms),
+            mean_blocked_ms: mean(sum.blocked_ms),
+            mean_reduce_ms: mean(sum.reduce_ms),
+            mean_encode_ms: mean(sum.encode_ms),
+            mean_decode_ms: mean(sum.decode_ms),
+            mean_network_ms: mean(sum.network_ms),
+            mean_hidden_ms: mean(sum.hidden_ms),
+            hidden_share: (exchange_ms > 0.0).then(|| sum.hidden_ms / exchange_ms),
+        }
+    }
+
+    /// What the computing threads did, in a line, and what happened beside them, in another.
+    fn to_text(self) -> String {
+        let mut text = format!(
+            "mean {:.1} ms: {:.1} computing, {:.1} waiting for rows of other parts, {:.1} for the \
+             all-reduce",
+            self.mean_epoch_ms, self.mean_compute_ms, self.mean_blocked_ms, self.mean_reduce_ms,
+        );
+        if let Some(share) = self.hidden_share {
+            let _ = write!(
+                text,
+                "\nbeside it {:.1} ms encoding, {:.1} decoding, {:.1} on the network, of which {:.0} % \
+                 hidden behind computing",
+                self.mean_encode_ms,
+                self.mean_decode_ms,
+                self.mean_network_ms,
+                share * 100.0,
+            );
+        }
+        text
+    }
+}
+
 /// What the summary needs of the epochs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EpochFigures {
     epoch_ms: Vec<f64>,
+    /// Sums over the epochs.
+    times: RankTimes,
     loss: f64,
     payload_bytes: u64,
     metadata_bytes: u64,
@@ -46,13 +105,30 @@ pub(crate) struct EpochFigures {
 }
 
 impl EpochFigures {
-    /// Takes note of an epoch. Synchronous epochs all send the same number of bytes.
+    /// Takes note of an epoch.
     pub(crate) fn push(&mut self, record: &EpochRecord) {
         self.epoch_ms.push(record.epoch_ms);
+        let (sum, times) = (&mut self.times, &record.times);
+        sum.compute_ms += times.compute_ms;
+        sum.blocked_ms += times.blocked_ms;
+        sum.reduce_ms += times.reduce_ms;
+        sum.encode_ms += times.encode_ms;
+        sum.decode_ms += times.decode_ms;
+        sum.network_ms += times.network_ms;
+        sum.hidden_ms += times.hidden_ms;
         self.loss = record.loss;
-        self.payload_bytes = record.payload_bytes;
-        self.metadata_bytes = record.metadata_bytes;
-        self.reduce_bytes = record.reduce_bytes;
+        self.payload_bytes += record.payload_bytes;
+        self.metadata_bytes += record.metadata_bytes;
+        self.reduce_bytes += record.reduce_bytes;
+    }
+
+    /// The mean of a sum over the epochs: epochs that sample rows do not all send the same.
+    fn mean(&self, sum: u64) -> u64 {
+        (sum as f64 / self.epoch_ms.len().max(1) as f64).round() as u64
+    }
+
+    fn times(&self) -> Times {
+        Times::mean(self.epoch_ms.iter().sum(), &self.times, self.epoch_ms.len())
     }
 
     /// Median time of an epoch; 0 without epochs.
@@ -76,6 +152,11 @@ impl Summary {
         epochs: &EpochFigures,
         quality: &Quality,
     ) -> Self {
+        let mut times = epochs.times();
+        if outcome.fp32_bytes_per_epoch == 0 {
+            // Nobody had anything to send: what little was timed is no exchange.
+            times.hidden_share = None;
+        }
         Self {
             metric: metric.to_string(),
             best_val: outcome.best.val,
@@ -85,10 +166,11 @@ impl Summary {
             epochs: outcome.n_epochs,
             loss: epochs.loss,
             median_epoch_ms: epochs.median_epoch_ms(),
-            payload_bytes_per_epoch: epochs.payload_bytes,
-            metadata_bytes_per_epoch: epochs.metadata_bytes,
+            times,
+            payload_bytes_per_epoch: epochs.mean(epochs.payload_bytes),
+            metadata_bytes_per_epoch: epochs.mean(epochs.metadata_bytes),
             fp32_bytes_per_epoch: outcome.fp32_bytes_per_epoch,
-            reduce_bytes_per_epoch: epochs.reduce_bytes,
+            reduce_bytes_per_epoch: epochs.mean(epochs.reduce_bytes),
             eval_bytes: outcome.eval_bytes,
             setup_bytes: outcome.setup_bytes,
             peak_rss_mb: crate::memory::peak_rss_mb(),
@@ -102,7 +184,7 @@ impl Summary {
     pub(crate) fn to_text(&self, settings: &RunSettings, folder: Option<&Path>) -> String {
         let mut text = format!(
             "{} at the best validation: validation {}, test {} (epoch {}); test at the end {}\n\
-             {} epochs, median {:.1} ms\n{}",
+             {} epochs, median {:.1} ms, {}\n{}",
             self.metric,
             score(self.best_val),
             score(self.test_at_best_val),
@@ -110,6 +192,7 @@ impl Summary {
             score(self.final_test),
             self.epochs,
             self.median_epoch_ms,
+            self.times.to_text(),
             self.savings(settings),
         );
         if let Some(folder) = folder {
@@ -182,6 +265,7 @@ mod tests {
             epochs: 10,
             loss: 1.0,
             median_epoch_ms: 2.0,
+            times: Times::default(),
             payload_bytes_per_epoch: 90,
             metadata_bytes_per_epoch: 10,
             fp32_bytes_per_epoch: 3000,
@@ -208,6 +292,30 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_time_of_an_epoch_is_told_by_its_parts() {
+        let sum = RankTimes {
+            compute_ms: 10.0,
+            blocked_ms: 4.0,
+            reduce_ms: 2.0,
+            encode_ms: 1.0,
+            decode_ms: 3.0,
+            network_ms: 12.0,
+            hidden_ms: 12.0,
+        };
+        let times = Times::mean(16.0, &sum, 2);
+        assert_eq!((times.mean_blocked_ms, times.hidden_share), (2.0, Some(0.75)));
+        assert_eq!(
+            times.to_text(),
+            "mean 8.0 ms: 5.0 computing, 2.0 waiting for rows of other parts, 1.0 for the all-reduce\n\
+             beside it 0.5 ms encoding, 1.5 decoding, 6.0 on the network, of which 75 % hidden behind \
+             computing"
+        );
+        let nothing = Times::mean(0.0, &RankTimes::default(), 0);
+        assert_eq!(nothing.hidden_share, None);
+        assert!(!nothing.to_text().contains("beside"));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Dataset, Role};
 use sylvie::partition::Quality;
 use sylvie::pipeline::{
-    EpochRecord, Observer, ObserverError, RankInput, TrainOutcome, TrainSettings, train,
+    EpochRecord, Instruments, Observer, ObserverError, RankInput, Tracer, TrainOutcome,
+    TrainSettings, train,
 };
 
 use crate::args::TrainArgs;
@@ -22,6 +23,7 @@ use crate::model_file::{self, LabelKind, ModelFile};
 use crate::run_folder::{OpenFolder, RunFolder};
 use crate::settings::RunSettings;
 use crate::summary::{EpochFigures, Summary};
+use crate::trace::{Spans, TraceFile};
 use crate::{config, ranks};
 
 /// Trains a network and leaves a run folder where one is asked for.
@@ -39,6 +41,7 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     let folder =
         args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
     let folder = folder.transpose()?;
+    let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
     let initial = initial.transpose()?;
 
@@ -52,15 +55,28 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
             .line(format!("the old run is replaced at the end; until then see {}", shown(place)))?;
     }
     let recorder = Recorder::new(console, settings.epochs, metric, folder);
-    let (outcome, recorder) =
-        train_ranks(&inputs, &train_settings, settings.n_threads(), recorder)?;
+    let spans = trace.is_some().then(|| Spans::new(inputs.len()));
+    let trained = train_ranks(&inputs, &train_settings, &settings, spans.as_ref(), recorder);
+    let traced = trace.zip(spans).map(|(file, spans)| file.write(&spans)).transpose();
+    let (outcome, recorder) = match (trained, &traced) {
+        (Err(failure), Err(error)) => {
+            // What ended the run is the error.
+            console.warn(&ProgressBar::hidden(), &format!("{error:#}"));
+            return Err(failure);
+        }
+        (trained, _) => trained?,
+    };
     recorder.bar.finish_and_clear();
     let summary = Summary::new(metric, &outcome, &recorder.figures, &quality);
     if let Some(folder) = &recorder.folder {
         folder.finish(&summary, &model_file::to_bytes(&model, labels, &outcome.weights)?)?;
     }
     console.json(&summary)?;
-    console.line(summary.to_text(&settings, recorder.folder.as_ref().map(OpenFolder::path)))
+    console.line(summary.to_text(&settings, recorder.folder.as_ref().map(OpenFolder::path)))?;
+    match traced? {
+        Some(path) => console.line(format!("trace in {}", shown(&path))),
+        None => Ok(()),
+    }
 }
 
 /// A graph that is ready to be trained on.
@@ -110,16 +126,21 @@ fn describe(dataset: &Dataset) -> String {
     )
 }
 
-/// Trains on one rank an input; rank 0 tells `recorder` of each epoch.
+/// Trains on one rank an input; rank 0 tells `recorder` of each epoch, all of them tell `spans` of every
+/// step.
 fn train_ranks(
     inputs: &[RankInput],
-    settings: &TrainSettings,
-    n_threads: u32,
+    train_settings: &TrainSettings,
+    settings: &RunSettings,
+    spans: Option<&Spans>,
     recorder: Recorder,
 ) -> Result<(TrainOutcome, Recorder)> {
     let clock = SystemClock::start();
+    let tracer = spans.map(|spans| spans as &dyn Tracer);
+    let instruments = Instruments { clock: &clock, tracer };
     let recorder = Mutex::new(recorder);
-    let outcomes = ranks::run(inputs.len(), n_threads, |backend, comm| {
+    let link = settings.exchange.link.0;
+    let outcomes = ranks::run_over(link, inputs.len(), settings.n_threads(), |backend, comm| {
         let rank = sylvie::comm::Communicator::rank(comm);
         let mut first = |record: &EpochRecord| -> Result<(), ObserverError> {
             let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +148,7 @@ fn train_ranks(
         };
         let mut others = |_: &EpochRecord| -> Result<(), ObserverError> { Ok(()) };
         let observer: &mut dyn Observer = if rank == 0 { &mut first } else { &mut others };
-        train(backend, comm, &inputs[rank], settings, &clock, observer)
+        train(backend, comm, &inputs[rank], train_settings, instruments, observer)
     })?;
     let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
     Ok((outcome, recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))

@@ -3,8 +3,10 @@
 mod commands;
 mod exchange;
 mod files;
+mod policies;
 mod program;
 mod refusals;
 mod repeating;
 mod run_folder;
+mod traces;
 mod trained;

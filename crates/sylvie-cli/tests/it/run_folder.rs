@@ -7,26 +7,27 @@ use serde_json::Value;
 
 use crate::program::{GRAPH, MULTI, computed, epochs, fail, objects, run, succeed, summary, train};
 
-const EPOCH_KEYS: [&str; 11] = [
+const EPOCH_KEYS: [&str; 8] = [
     "epoch",
     "loss",
     "epoch_ms",
-    "compute_ms",
-    "encode_ms",
-    "wait_ms",
-    "decode_ms",
-    "reduce_ms",
+    "ranks",
     "payload_bytes",
     "metadata_bytes",
     "messages",
+    "reduce_bytes",
 ];
 
-const SUMMARY_KEYS: [&str; 13] = [
+const TIME_KEYS: [&str; 7] =
+    ["compute_ms", "blocked_ms", "reduce_ms", "encode_ms", "decode_ms", "network_ms", "hidden_ms"];
+
+const SUMMARY_KEYS: [&str; 14] = [
     "best_val",
     "test_at_best_val",
     "final_test",
     "epochs",
     "median_epoch_ms",
+    "hidden_share",
     "payload_bytes_per_epoch",
     "metadata_bytes_per_epoch",
     "fp32_bytes_per_epoch",
@@ -56,6 +57,7 @@ fn the_folder_holds_four_files_with_their_keys() {
     for (number, epoch) in epochs.iter().enumerate() {
         assert_eq!(epoch["epoch"], number);
         let mut expected = BTreeSet::from(EPOCH_KEYS);
+        expected.extend(TIME_KEYS);
         // Every second epoch, and the last.
         if [1, 3, 4].contains(&number) {
             expected.extend(["train", "val", "test"]);
@@ -72,6 +74,46 @@ fn the_folder_holds_four_files_with_their_keys() {
     let best_epoch = summary["best_epoch"].as_u64().unwrap() as usize;
     assert_eq!(summary["test_at_best_val"], epochs[best_epoch]["test"]);
     assert_eq!(summary["loss"], epochs[4]["loss"]);
+}
+
+/// Whether two sums of the same numbers are equal but for rounding.
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+#[test]
+fn times_are_told_for_each_rank_and_in_the_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    for preset in ["sylvie-s", "sylvie-a"] {
+        let out = folder.path().join(preset);
+        let summary = train(&out, &format!("--data {GRAPH} --parts 3 --preset {preset}"));
+        let epochs = epochs(&out);
+        let number = |object: &Value, key: &str| object[key].as_f64().expect("a number");
+        for epoch in &epochs {
+            let ranks = epoch["ranks"].as_array().unwrap();
+            assert_eq!(ranks.len(), 3);
+            for rank in ranks {
+                assert_eq!(keys(rank), BTreeSet::from(TIME_KEYS));
+                let of_exchange = ["encode_ms", "decode_ms", "network_ms"].map(|k| number(rank, k));
+                let of_exchange: f64 = of_exchange.iter().sum();
+                assert!(number(rank, "hidden_ms") <= of_exchange * (1.0 + 1e-9), "{rank}");
+            }
+            for key in TIME_KEYS {
+                let mean = ranks.iter().map(|rank| number(rank, key)).sum::<f64>() / 3.0;
+                assert!(is_same(number(epoch, key), mean), "{key} in {epoch}");
+            }
+            let parts = ["compute_ms", "blocked_ms", "reduce_ms"].map(|key| number(epoch, key));
+            assert!(is_same(parts.iter().sum(), number(epoch, "epoch_ms")), "{epoch}");
+        }
+        for key in TIME_KEYS.into_iter().chain(["epoch_ms"]) {
+            let sum: f64 = epochs.iter().map(|epoch| number(epoch, key)).sum();
+            let mean = sum / epochs.len() as f64;
+            assert!(is_same(number(&summary, &format!("mean_{key}")), mean), "{key}");
+        }
+        assert!((0.0..=1.0).contains(&number(&summary, "hidden_share")), "{summary}");
+    }
+    let alone = train(&folder.path().join("alone"), &format!("--data {GRAPH} --parts 1"));
+    assert_eq!(alone["hidden_share"], Value::Null);
 }
 
 #[test]
@@ -91,15 +133,22 @@ fn json_is_printed_a_line_an_epoch_and_then_the_summary() {
 fn without_a_folder_only_lines_are_left() {
     let words = format!("train --data {GRAPH} --hidden 16 --epochs 6 --bits 1");
     let printed = succeed(&words);
-    for said in
-        ["epoch 4: loss ", "epoch 5: loss ", "times fewer bytes than fp32 (", "validation 0."]
-    {
+    for said in [
+        "epoch 4: loss ",
+        "epoch 5: loss ",
+        "times fewer bytes than fp32 (",
+        "validation 0.",
+        " computing, ",
+        " waiting for rows of other parts, ",
+        " % hidden behind computing",
+    ] {
         assert!(printed.contains(said), "{said}:\n{printed}");
     }
     assert!(!printed.contains("epoch 3: "), "{printed}");
     assert_eq!(succeed(&format!("{words} --quiet")), "");
     let one_part = succeed(&format!("{words} --parts 1"));
     assert!(one_part.contains("nothing was exchanged"), "{one_part}");
+    assert!(one_part.contains(" computing, ") && !one_part.contains("beside it"), "{one_part}");
 }
 
 #[test]
