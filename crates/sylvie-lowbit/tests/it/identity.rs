@@ -36,11 +36,32 @@ fn value_kinds() -> impl Strategy<Value = BoxedStrategy<f32>> {
     prop::sample::select(kinds)
 }
 
-/// Three rows of one kind, from none to a few hundred columns.
-fn matrices() -> impl Strategy<Value = (usize, Vec<f32>)> {
-    let n_cols = prop_oneof![3 => 0_usize..70, 2 => 70_usize..300, 1 => 500_usize..1100];
-    (n_cols, value_kinds())
-        .prop_flat_map(|(n_cols, kind)| (Just(n_cols), prop::collection::vec(kind, 3 * n_cols)))
+/// A few rows of two kinds, from none to a few thousand columns; one in four with a value that cannot be
+/// encoded.
+fn matrices() -> impl Strategy<Value = (usize, Vec<Vec<f32>>)> {
+    let shape = prop_oneof![
+        6 => (0_usize..70, 1_usize..20),
+        4 => (70_usize..300, 1_usize..10),
+        2 => (500_usize..1100, 1_usize..4),
+        1 => (2000_usize..4500, 1_usize..3),
+    ];
+    let kinds = (value_kinds(), value_kinds());
+    let wrong = prop::sample::select(vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38]);
+    let wrong = (wrong, any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let wrong = prop_oneof![3 => Just(None), 1 => wrong.prop_map(Some)];
+    (shape, kinds, wrong).prop_flat_map(|((n_cols, n_rows), (a, b), wrong)| {
+        let row = prop_oneof![
+            6 => prop::collection::vec(a.clone(), n_cols),
+            2 => prop::collection::vec(b, n_cols),
+            1 => a.prop_map(move |value| vec![value; n_cols]),
+        ];
+        prop::collection::vec(row, n_rows).prop_map(move |mut rows| {
+            if let (Some((value, row, column)), true) = (&wrong, n_cols > 0) {
+                rows[row.index(n_rows)][column.index(n_cols)] = *value;
+            }
+            (n_cols, rows)
+        })
+    })
 }
 
 fn any_codec() -> impl Strategy<Value = RowCodec> {
@@ -53,9 +74,9 @@ proptest! {
     #[test]
     fn encoding_writes_the_plain_bytes(
         codec in any_codec(),
-        (n_cols, x) in matrices(),
+        (n_cols, rows) in matrices(),
         seed in any::<u64>(),
-        keys in any::<[u32; 3]>(),
+        keys in any::<[u32; 20]>(),
         (epoch, layer, reader) in any::<(u32, u8, Option<u16>)>(),
         // Where in a larger array the values and the message begin.
         (skip_values, skip_bytes) in (0_usize..8, 0_usize..32),
@@ -64,23 +85,26 @@ proptest! {
             Coordinates::new(seed, Stream::Rounding).at(epoch, layer, Pass::Backward);
         coordinates.reader = reader;
         let family = coordinates.family();
-        let n_bytes = codec.message_bytes(3, n_cols);
+        let (x, n_rows) = (rows.concat(), rows.len());
+        let keys = &keys[..n_rows];
+        let n_bytes = codec.message_bytes(n_rows, n_cols);
         let mut expected = vec![0x5a; n_bytes];
-        let expected_result = Plain(codec).encode_all(&x, n_cols, &keys, family, &mut expected);
+        let expected_result = Plain(codec).encode_all(&x, n_cols, keys, family, &mut expected);
 
         let mut padded = vec![f32::NAN; skip_values];
         padded.extend(&x);
         let mut found = vec![0xa5; skip_bytes + n_bytes + 32];
         let target = &mut found[skip_bytes..][..n_bytes];
-        let result = codec.encode_all(&padded[skip_values..], n_cols, &keys, family, target);
+        let result = codec.encode_all(&padded[skip_values..], n_cols, keys, family, target);
         prop_assert_eq!(&result, &expected_result);
         if result.is_ok() {
             prop_assert_eq!(&*target, &expected);
         }
         prop_assert!(found[skip_bytes + n_bytes..].iter().all(|&byte| byte == 0xa5));
 
-        let ids = [2, 0, 1];
-        let gathered_keys = ids.map(|id: u32| keys[id as usize]);
+        // Some rows twice, some never.
+        let ids: Vec<u32> = (0..n_rows).map(|row| ((row * 5 / 3 + 2) % n_rows) as u32).collect();
+        let gathered_keys: Vec<u32> = ids.iter().map(|&id| keys[id as usize]).collect();
         let mut expected = vec![0; n_bytes];
         let mut found = vec![0; n_bytes];
         let plain = Plain(codec)
