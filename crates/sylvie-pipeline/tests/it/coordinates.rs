@@ -5,10 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sylvie_comm::{
-    CommError, Communicator, Incoming, Outgoing, Purpose, Received, Tag, ThreadOptions, Threads,
-    Traffic, run_ranks,
-};
+use sylvie_comm::{Communicator, Purpose, Tag, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::{ModelKind, NormKind, Weights};
 use sylvie_graph::{
     Assignment, Cleaning, Dataset, DenseMatrix, Direction, Features, Labels, Role, Split,
@@ -22,74 +19,12 @@ use sylvie_tensor::{Backend, CpuBackend};
 use crate::fixture::{
     N_CLASSES, NoClock, Setting, Shape, dataset, inputs, losses, random_parts, run, settings,
 };
+use crate::recording::Recording;
 
 const N_EPOCHS: u32 = 2;
 /// Both words of the key are at work.
 const SEED: u64 = 11 << 32 | 5;
 const N_COLUMNS: usize = 32;
-
-/// A transport that keeps a copy of what it sends and of what it is given to sum.
-struct Recording<C> {
-    inner: C,
-    sent: Vec<(Tag, usize, Vec<u8>)>,
-    reduced: Vec<Vec<f32>>,
-}
-
-impl<C: Communicator<Buffer = Vec<u8>>> Communicator for Recording<C> {
-    type Buffer = Vec<u8>;
-    type Pending = C::Pending;
-
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-
-    fn start(
-        &mut self,
-        tag: Tag,
-        sends: Vec<Outgoing<Vec<u8>>>,
-        recvs: &[Incoming],
-    ) -> Result<Self::Pending, CommError> {
-        self.sent.extend(sends.iter().map(|send| (tag, send.peer, send.buffer.clone())));
-        self.inner.start(tag, sends, recvs)
-    }
-
-    fn is_ready(&mut self, pending: &Self::Pending) -> Result<bool, CommError> {
-        self.inner.is_ready(pending)
-    }
-
-    fn wait(&mut self, pending: Self::Pending) -> Result<Vec<Received<Vec<u8>>>, CommError> {
-        self.inner.wait(pending)
-    }
-
-    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        self.inner.all_gather(bytes)
-    }
-
-    fn reduce(&mut self, values: &mut [f32]) -> Result<(), CommError> {
-        self.reduced.push(values.to_vec());
-        self.inner.reduce(values)
-    }
-
-    fn barrier(&mut self) -> Result<(), CommError> {
-        self.inner.barrier()
-    }
-
-    fn abort(&mut self, cause: &str) {
-        self.inner.abort(cause);
-    }
-
-    fn traffic(&self) -> &Traffic {
-        self.inner.traffic()
-    }
-
-    fn take_traffic(&mut self) -> Traffic {
-        self.inner.take_traffic()
-    }
-}
 
 /// Training messages by tag, sender and receiver.
 type Messages = BTreeMap<(Tag, usize, usize), Vec<u8>>;
@@ -111,7 +46,7 @@ impl Case {
         let inputs = inputs(&self.data, &self.assignment, Setting::Transductive);
         let ranks =
             run_ranks(inputs.len(), &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
-                let mut comm = Recording { inner: comm, sent: Vec::new(), reduced: Vec::new() };
+                let mut comm = Recording::new(comm);
                 let (backend, input) = (CpuBackend::new(1), &inputs[comm.rank()]);
                 let mut observe = |_: &EpochRecord| Ok(());
                 train(

@@ -5,5 +5,7 @@ mod coordinates;
 mod equivalence;
 mod failures;
 mod fixture;
+mod plain_codec;
 mod policies;
+mod recording;
 mod schedules;
