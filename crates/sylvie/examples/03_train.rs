@@ -9,7 +9,9 @@ use sylvie::data::{ReadOptions, read};
 use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::{Dataset, Role};
 use sylvie::partition::{Metis, Partitioner, build_parts};
-use sylvie::pipeline::{Clock, EpochRecord, PartData, Preset, RankInput, TrainSettings, train};
+use sylvie::pipeline::{
+    Clock, EpochRecord, Instruments, PartData, Preset, RankInput, TrainSettings, train,
+};
 use sylvie::tensor::CpuBackend;
 
 /// Time since the run began.
@@ -38,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         };
         let (backend, input) = (CpuBackend::new(1), &inputs[comm.rank()]);
-        train(&backend, comm, input, &settings, &clock, &mut observer)
+        let instruments = Instruments::clock(&clock);
+        train(&backend, comm, input, &settings, instruments, &mut observer)
     })?;
     let outcome = &outcomes[0]; // every rank knows the same
     println!("best at epoch {}: {:?}", outcome.best_epoch, outcome.best);
