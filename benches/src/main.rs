@@ -1,15 +1,17 @@
-//! Measurements: `cargo xtask bench codec`.
+//! Measurements: `cargo xtask bench codec`, `metadata`, `policies`.
 //!
-//! Every figure is the median of runs that alternate with a yardstick in the same process, so that a
+//! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
 #![expect(clippy::print_stdout, reason = "the figures are what this program prints")]
 
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use codec::Operation;
 use sylvie_lowbit::Width;
 
 mod codec;
 mod metadata;
+mod policies;
 mod rounds;
 
 /// Measurements of the workspace's crates.
@@ -26,6 +28,8 @@ enum What {
     Codec(CodecArguments),
     /// The error that each type of metadata adds, kind of row by kind of row.
     Metadata,
+    /// Exchange policies over a modelled link, against what its bandwidth implies and the paper's figures.
+    Policies(policies::PoliciesArguments),
 }
 
 #[derive(Debug, Args)]
@@ -47,11 +51,13 @@ struct CodecArguments {
     mib: Option<usize>,
 }
 
-fn main() {
+fn main() -> Result<()> {
     match Arguments::parse().what {
         What::Codec(arguments) => codec::measure(&arguments.plan()),
         What::Metadata => metadata::measure(),
+        What::Policies(arguments) => policies::measure(&arguments)?,
     }
+    Ok(())
 }
 
 impl CodecArguments {

@@ -30,7 +30,8 @@ pub(crate) fn medians_s(subjects: &mut [Subject<'_>], n_rounds: usize) -> Vec<f6
     times_s.into_iter().map(median).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one of an odd number of values, the upper of the two in the middle of an even one.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

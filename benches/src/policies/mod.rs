@@ -1,0 +1,260 @@
+//! Exchange policies over a modelled link: measured epochs beside those that the link's bandwidth and
+//! latency imply, and beside the paper's.
+
+mod paper;
+mod report;
+mod run;
+mod split;
+mod surroundings;
+mod traffic;
+mod walk;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use sylvie::comm::LinkModel;
+use sylvie::gnn::{ModelConfig, ModelKind};
+use sylvie::partition::Method;
+use sylvie::pipeline::{ExchangePolicy, Preset, Schedule, plan_epoch};
+
+use crate::rounds::median;
+use report::{Row, heading, median_bytes, median_times, write_csv};
+use run::{Epochs, Outcome, Subject, run};
+use split::Split;
+use traffic::{Pipe, Volumes};
+use walk::{EpochTimes, Hidden, bytes_and_latencies, rate_for_share, synchronous_s};
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub(crate) struct PoliciesArguments {
+    /// A small graph, 128 columns, few epochs: about a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Graph, as `sylvie train --data` takes it.
+    #[arg(long)]
+    data: Option<String>,
+    /// How nodes are assigned to parts: at random, nearly every row is read by every part, as METIS too
+    /// leaves it on graphs as dense as Reddit.
+    #[arg(long, default_value = "random")]
+    partitioner: Method,
+    /// Ranks, each a thread that computes and one that communicates.
+    #[arg(long, default_value_t = 4)]
+    parts: u32,
+    /// Ranks that share a host's link.
+    #[arg(long, default_value_t = 2)]
+    ranks_per_host: usize,
+    /// Threads that each rank computes with.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Models.
+    #[arg(long, value_delimiter = ',', default_values = ["sage", "gcn"])]
+    model: Vec<ModelKind>,
+    /// Columns between the three layers [default: 128,256].
+    #[arg(long, value_delimiter = ',')]
+    hidden: Vec<usize>,
+    /// Computation in percent of vanilla's epoch: what each link is chosen by.
+    #[arg(long, value_delimiter = ',', default_values_t = [1.5, 10.0])]
+    percent: Vec<f64>,
+    /// Latency of the link in microseconds.
+    #[arg(long, default_value_t = 50)]
+    latency_us: u64,
+    /// Only these policies; vanilla always comes first [default: all].
+    #[arg(long, value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Seconds that the epochs measured of one run may take; one at least is measured [default: 3].
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Writes all figures here.
+    #[arg(long)]
+    csv: Option<PathBuf>,
+}
+
+const POLICIES: [&str; 7] =
+    ["vanilla", "sylvie-s", "sylvie-s --overlap", "sylvie-a", "pipegcn", "bns-gcn", "sar"];
+
+/// The epochs of a run without a link.
+const LINKLESS: Epochs = Epochs { n_warm: 2, n_measured: 9 };
+const MOST_EPOCHS: usize = 15;
+
+impl PoliciesArguments {
+    fn data(&self) -> String {
+        let n_nodes = if self.quick { 4000 } else { 20_000 };
+        let generated = || format!("synthetic:nodes={n_nodes},degree=10,features=32,locality=0");
+        self.data.clone().unwrap_or_else(generated)
+    }
+
+    fn hidden(&self) -> &[usize] {
+        match (self.hidden.is_empty(), self.quick) {
+            (false, _) => &self.hidden,
+            (true, true) => &[128],
+            (true, false) => &[128, 256],
+        }
+    }
+
+    /// Vanilla, and what was asked for.
+    fn policies(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let is_wanted = |name: &&str| {
+            let is_named = self.policy.iter().any(|wanted| wanted == *name);
+            *name == POLICIES[0] || self.policy.is_empty() || is_named
+        };
+        POLICIES.into_iter().filter(is_wanted)
+    }
+
+    fn check(&self) -> Result<()> {
+        for name in &self.policy {
+            let known = POLICIES.join(", ");
+            ensure!(POLICIES.contains(&name.as_str()), "policy '{name}', expected one of {known}");
+        }
+        let hosts = (self.parts as usize).div_ceil(self.ranks_per_host.max(1));
+        ensure!(self.ranks_per_host > 0 && hosts > 1, "one host alone has no link to cross");
+        let is_share = |percent: &f64| *percent > 0.0 && *percent < 100.0;
+        ensure!(self.percent.iter().all(is_share), "--percent lies between 0 and 100");
+        Ok(())
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Arguments, a graph or a training that cannot be; a CSV file that cannot be written.
+pub(crate) fn measure(arguments: &PoliciesArguments) -> Result<()> {
+    arguments.check()?;
+    let data = arguments.data();
+    let split = Split::read(&data, arguments.partitioner, arguments.parts)?;
+    let header = format!(
+        "{}\n{data}: {} nodes, {} directed edges; {} parts of {} threads, {} halo rows",
+        surroundings::describe(),
+        split.n_nodes,
+        split.n_edges,
+        arguments.parts,
+        arguments.threads,
+        split.n_halo_rows(),
+    );
+    println!("{header}");
+    let mut rows = Vec::new();
+    for &n_hidden in arguments.hidden() {
+        for &kind in &arguments.model {
+            let model = split.model(kind, n_hidden);
+            for &percent in &arguments.percent {
+                let bench = Bench { arguments, split: &split, model: &model };
+                bench.measure(percent / 100.0, &mut rows)?;
+            }
+        }
+    }
+    match &arguments.csv {
+        Some(path) => write_csv(path, &header, &rows),
+        None => Ok(()),
+    }
+}
+
+fn policy_of(name: &str) -> Result<ExchangePolicy> {
+    let (preset, overlap) = match name.split_once(' ') {
+        Some((preset, _)) => (preset, true),
+        None => (name, false),
+    };
+    Ok(ExchangePolicy { overlap, ..preset.parse::<Preset>()?.policy() })
+}
+
+/// A network on a split graph.
+#[derive(Clone, Copy)]
+struct Bench<'a> {
+    arguments: &'a PoliciesArguments,
+    split: &'a Split,
+    model: &'a ModelConfig,
+}
+
+impl Bench<'_> {
+    /// Chooses the link, and measures every policy over it.
+    fn measure(&self, share: f64, rows: &mut Vec<Row>) -> Result<()> {
+        let link = self.choose_link(share)?;
+        let mut vanilla_s = None;
+        for name in self.arguments.policies() {
+            let mut row = self.row(name, share, link)?;
+            let vanilla_s = *vanilla_s.get_or_insert(row.measured_s);
+            row.throughput = vanilla_s / row.measured_s;
+            if name == POLICIES[0] {
+                println!("{}", heading(&row));
+            }
+            println!("{}", row.text());
+            rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// The link on which computation is `share` of vanilla's epoch.
+    fn choose_link(&self, share: f64) -> Result<LinkModel> {
+        let vanilla = policy_of(POLICIES[0])?;
+        let volumes = self.volumes(&vanilla);
+        let outcome = run(self.subject(&vanilla), LINKLESS, None)?;
+        let computing = outcome.times.iter();
+        let computing = computing.map(|epoch| synchronous_s(epoch, volumes, Pipe::of(None)));
+        let computation_s = median(computing.collect());
+        let steps = plan_epoch(self.model, &vanilla, self.arguments.parts, 1);
+        let ranks_per_host = self.arguments.ranks_per_host;
+        let sizes = bytes_and_latencies(&steps, volumes, ranks_per_host);
+        let latency = Duration::from_micros(self.arguments.latency_us);
+        let rate = rate_for_share(computation_s, share, sizes, latency.as_secs_f64())?;
+        Ok(LinkModel { bits_per_second: 8.0 * rate, latency, ranks_per_host })
+    }
+
+    fn row(&self, policy: &'static str, share: f64, link: LinkModel) -> Result<Row> {
+        let exchange = policy_of(policy)?;
+        let subject = self.subject(&exchange);
+        let linkless = run(subject, LINKLESS, None)?;
+        let predicted_s = self.predicted_s(&linkless, &exchange, Some(&link));
+        let epochs = self.epochs(&exchange, predicted_s);
+        let outcome = run(subject, epochs, Some(link))?;
+        Ok(Row {
+            kind: self.model.kind,
+            n_hidden: self.model.widths[1],
+            share,
+            link,
+            policy,
+            n_epochs: epochs.n_measured,
+            predicted_s,
+            measured_s: median(outcome.epochs_s.clone()),
+            throughput: 1.0,
+            computation_s: self.predicted_s(&linkless, &exchange, None),
+            linkless_s: median(linkless.epochs_s),
+            times: median_times(&outcome),
+            halo_bytes: median_bytes(&outcome, |record| {
+                record.payload_bytes + record.metadata_bytes
+            }),
+            reduce_bytes: median_bytes(&outcome, |record| record.reduce_bytes),
+        })
+    }
+
+    /// The median over the epochs of a run without a link.
+    fn predicted_s(
+        &self,
+        linkless: &Outcome,
+        policy: &ExchangePolicy,
+        link: Option<&LinkModel>,
+    ) -> f64 {
+        let (volumes, pipe) = (self.volumes(policy), Pipe::of(link));
+        let predict = |epoch: &EpochTimes| match policy.schedule {
+            Schedule::Sync => synchronous_s(epoch, volumes, pipe),
+            Schedule::Async => Hidden::of(epoch, volumes, pipe).total_s(),
+        };
+        median(linkless.times.iter().map(predict).collect())
+    }
+
+    /// As many epochs as the time allows; those that build up a stale epoch are not counted.
+    fn epochs(&self, policy: &ExchangePolicy, epoch_s: f64) -> Epochs {
+        let seconds =
+            self.arguments.seconds.unwrap_or(if self.arguments.quick { 1.0 } else { 3.0 });
+        let n_measured = ((seconds / epoch_s) as usize).clamp(1, MOST_EPOCHS);
+        Epochs { n_warm: if policy.schedule == Schedule::Async { 2 } else { 1 }, n_measured }
+    }
+
+    fn volumes<'a>(&'a self, policy: &'a ExchangePolicy) -> Volumes<'a> {
+        Volumes { rows: &self.split.rows, model: self.model, policy }
+    }
+
+    fn subject<'a>(&'a self, policy: &'a ExchangePolicy) -> Subject<'a> {
+        let Self { split, model, .. } = *self;
+        Subject { split, model, policy, n_threads: self.arguments.threads }
+    }
+}
