@@ -312,6 +312,31 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_reaches_the_pipeline() {
+        let found = settings(
+            "--bits 4,2 --bits-backward f16 --metadata f32 --schedule async --staleness 3 \
+             --staleness-scope gradients --boundary-sampling 0.25 --memory sequential \
+             --smooth features --smooth-decay 0.5 --scope all --overlap --link 1Gbps",
+        );
+        let codec = |width| RowCodec { width, metadata: MetadataType::F32 };
+        let expected = ExchangePolicy {
+            forward: vec![codec(Width::Four), codec(Width::Two)],
+            backward: vec![codec(Width::F16)],
+            schedule: Schedule::Async,
+            staleness: 3,
+            staleness_scope: Directions::Gradients,
+            boundary_sampling: Some(0.25),
+            memory: Memory::Sequential,
+            smooth: Some(Directions::Features),
+            smooth_decay: 0.5,
+            scope: Scope::All,
+            overlap: true,
+        };
+        assert_eq!(found.policy(), expected);
+        assert_eq!(found.link.0.map(|link| link.bits_per_second), Some(1e9));
+    }
+
+    #[test]
     fn widths_of_one_pass_win_over_those_of_both() {
         let found = settings("--bits-forward f16 --bits 4,2");
         assert_eq!(found.bits_forward.to_string(), "f16");
