@@ -26,7 +26,8 @@ struct Rows<B: Backend> {
 
 impl<B: Backend> Rows<B> {
     fn new(ctx: Context<'_, B>, weights: &[B::Matrix], input: Input<B>, n_rows: usize) -> Self {
-        let mut values = ctx.backend.zeros(n_rows, ctx.backend.shape(&weights[0]).1);
+        let n_cols = ctx.backend.shape(&weights[0]).1;
+        let mut values = ctx.backend.matrix_to_assign(n_rows, n_cols);
         input.matmul(ctx.backend, &weights[0], Mode::Assign, &mut values);
         let source = ctx.backend.attention_scores(&values, &weights[1]);
         Self { input, values, source }

@@ -60,7 +60,7 @@ pub(crate) fn update<B: Backend>(
     aggregate: Input<B>,
 ) -> (B::Matrix, GcnSaved<B>) {
     let [w, b, ..] = weights else { panic!("{} tensors for a GCN layer", weights.len()) };
-    let mut y = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(w).1);
+    let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, ctx.backend.shape(w).1);
     aggregate.matmul(ctx.backend, w, Mode::Assign, &mut y);
     ctx.backend.add_bias(b, &mut y);
     (y, GcnSaved { aggregate })
@@ -73,7 +73,8 @@ pub(crate) fn sum_gradient<B: Backend>(
     weights: &[B::Matrix],
     dy: &B::Matrix,
 ) -> B::Matrix {
-    let mut dsum = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[0]).0);
+    let n_cols = ctx.backend.shape(&weights[0]).0;
+    let mut dsum = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
     ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dsum);
     ctx.backend.scale_rows(&ctx.structure.gcn_factors, &mut dsum);
     dsum

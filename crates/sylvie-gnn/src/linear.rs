@@ -15,7 +15,7 @@ pub(crate) fn forward<B: Backend>(
     own: Input<B>,
 ) -> (B::Matrix, LinearSaved<B>) {
     let [w, b, ..] = weights else { panic!("{} tensors for a linear layer", weights.len()) };
-    let mut y = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(w).1);
+    let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, ctx.backend.shape(w).1);
     own.matmul(ctx.backend, w, Mode::Assign, &mut y);
     ctx.backend.add_bias(b, &mut y);
     (y, LinearSaved { own })
@@ -38,7 +38,8 @@ pub(crate) fn own_gradient<B: Backend>(
     weights: &[B::Matrix],
     dy: &B::Matrix,
 ) -> B::Matrix {
-    let mut dx = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[0]).0);
+    let n_cols = ctx.backend.shape(&weights[0]).0;
+    let mut dx = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
     ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dx);
     dx
 }

@@ -24,7 +24,8 @@ impl<B: Backend> OwnProduct<B> {
         let [w_self, _, _, ..] = weights else {
             panic!("{} tensors for a SAGE layer", weights.len())
         };
-        let mut y = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(w_self).1);
+        let n_cols = ctx.backend.shape(w_self).1;
+        let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
         own.matmul(ctx.backend, w_self, Mode::Assign, &mut y);
         Self { own, y }
     }
@@ -121,7 +122,8 @@ pub(crate) fn sum_gradient<B: Backend>(
     weights: &[B::Matrix],
     dy: &B::Matrix,
 ) -> B::Matrix {
-    let mut dsum = ctx.backend.zeros(ctx.structure.n_local, ctx.backend.shape(&weights[1]).0);
+    let n_cols = ctx.backend.shape(&weights[1]).0;
+    let mut dsum = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
     ctx.backend.matmul_nt(dy, &weights[1], Mode::Assign, &mut dsum);
     ctx.backend.scale_rows(&ctx.structure.mean_factors, &mut dsum);
     dsum

@@ -437,7 +437,7 @@ fn through_codec<B: Wire>(
     let encoded =
         encoded.map_err(|source| encode_error(call, rank, &stage.plan.own_ids, source))?;
     let (n_rows, n_cols) = backend.shape(rows);
-    let mut decoded = backend.zeros(n_rows, n_cols);
+    let mut decoded = backend.matrix_to_assign(n_rows, n_cols);
     let result = backend.decode_rows(call.codec, &encoded, &mut decoded);
     result.map_err(|source| decode_error(call, rank, rank, source))?;
     Ok(decoded)

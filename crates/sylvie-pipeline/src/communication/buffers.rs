@@ -7,38 +7,53 @@ use sylvie_tensor::Wire;
 ///
 /// What came forward from an owner is as long as the gradients that go back to it, and what came
 /// backward from a reader as long as the rows that go to it: after some epochs every buffer has met
-/// the longest message of its stack, and nothing is allocated any more.
+/// the longest message of its stack, and nothing is allocated any more. Where more messages go one way
+/// than the other, as when attention fetches rows again, stacks help each other out, and what is too
+/// much is let go.
 pub(super) struct Buffers<B: Wire> {
-    to_readers: Vec<Vec<B::Bytes>>,
-    to_owners: Vec<Vec<B::Bytes>>,
+    stacks: Vec<Vec<B::Bytes>>,
+    max_kept: usize,
     staging: Option<B::Bytes>,
 }
 
+/// The stack of messages of `pass` to `peer`.
+const fn number(peer: usize, pass: Pass) -> usize {
+    match pass {
+        Pass::Forward => 2 * peer,
+        Pass::Backward => 2 * peer + 1,
+    }
+}
+
 impl<B: Wire> Buffers<B> {
-    pub(super) fn new(n_ranks: usize) -> Self {
-        let stacks = || (0..n_ranks).map(|_| Vec::new()).collect();
-        Self { to_readers: stacks(), to_owners: stacks(), staging: None }
+    /// Keeps `max_kept` buffers in a stack at most.
+    pub(super) fn new(n_ranks: usize, max_kept: usize) -> Self {
+        Self { stacks: (0..2 * n_ranks).map(|_| Vec::new()).collect(), max_kept, staging: None }
     }
 
-    /// A buffer for a message of `pass` to `peer`.
-    pub(super) fn to_send(&mut self, backend: &B, peer: usize, pass: Pass) -> B::Bytes {
-        let buffer = match pass {
-            Pass::Forward => self.to_readers[peer].pop(),
-            Pass::Backward => self.to_owners[peer].pop(),
+    /// Takes a buffer for a message of `pass` to `peer`.
+    pub(super) fn take(&mut self, backend: &B, peer: usize, pass: Pass) -> B::Bytes {
+        let own = self.stacks[number(peer, pass)].pop();
+        let any = own.or_else(|| {
+            let fullest = self.stacks.iter_mut().max_by_key(|stack| stack.len());
+            fullest.and_then(Vec::pop)
+        });
+        any.unwrap_or_else(|| backend.bytes_from_host(Vec::new()))
+    }
+
+    /// Keeps the buffer of a message of `pass` that came from `peer`: for one that goes back.
+    pub(super) fn keep(&mut self, peer: usize, pass: Pass, buffer: B::Bytes) {
+        let back = match pass {
+            Pass::Forward => Pass::Backward,
+            Pass::Backward => Pass::Forward,
         };
-        buffer.unwrap_or_else(|| backend.bytes_from_host(Vec::new()))
-    }
-
-    /// Keeps the buffer of a message of `pass` that came from `peer`.
-    pub(super) fn keep_received(&mut self, peer: usize, pass: Pass, buffer: B::Bytes) {
-        match pass {
-            Pass::Forward => self.to_owners[peer].push(buffer),
-            Pass::Backward => self.to_readers[peer].push(buffer),
+        let stack = &mut self.stacks[number(peer, back)];
+        if stack.len() < self.max_kept {
+            stack.push(buffer);
         }
     }
 
-    /// The buffer that boundary rows are encoded into before each reader gets its own.
-    pub(super) fn staging(&mut self, backend: &B) -> B::Bytes {
+    /// Takes the buffer that boundary rows are encoded into before each reader gets its own.
+    pub(super) fn take_staging(&mut self, backend: &B) -> B::Bytes {
         self.staging.take().unwrap_or_else(|| backend.bytes_from_host(Vec::new()))
     }
 

@@ -70,7 +70,8 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         seed: u64,
         n_slots: usize,
     ) -> Self {
-        let buffers = Buffers::new(comm.size());
+        // A slot has two exchanges under way at most.
+        let buffers = Buffers::new(comm.size(), 2 * n_slots);
         let averages = Averages::new(n_slots);
         let (times, busy_since) = (CommTimes::default(), Duration::ZERO);
         Self { backend, comm, watch, seed, buffers, averages, times, n_under_way: 0, busy_since }
@@ -233,7 +234,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             Some(sample) => (&sample.boundary, &sample.boundary_keys, &sample.boundary_ids),
         };
         let (backend, n_cols) = (self.backend, self.backend.shape(own).1);
-        let staging = self.buffers.staging(backend);
+        let staging = self.buffers.take_staging(backend);
         let draws = call.rounding(self.seed, rank);
         let encoded = backend.encode_rows(call.codec, own, rows, keys, draws, staging);
         let encoded = encoded.map_err(|source| self.encode_error(call, ids, source))?;
@@ -246,7 +247,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             if n_rows == 0 {
                 continue;
             }
-            let buffer = self.buffers.to_send(backend, send.reader, call.pass);
+            let buffer = self.buffers.take(backend, send.reader, call.pass);
             let shape = (ids.len(), n_cols);
             let message = backend.select_rows(call.codec, &encoded, shape, selected, buffer);
             let message = message.map_err(|source| decode_error(call, rank, rank, source))?;
@@ -274,7 +275,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             if kept.is_some_and(|kept| kept.n_rows == 0) {
                 continue;
             }
-            let buffer = self.buffers.to_send(backend, owner, call.pass);
+            let buffer = self.buffers.take(backend, owner, call.pass);
             let (n_rows, ids, encoded) = match kept {
                 None => {
                     let keys = &stage.structure.halo[*block].keys;
@@ -307,16 +308,21 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         let mut blocks = Vec::new();
         for (block, Received { peer, buffer }) in messages {
             let n_rows = stage.plan.halo[block].ids.len();
-            let mut rows = backend.zeros(n_rows, n_cols);
-            let decoded = match sample {
-                None => backend.decode_rows(call.codec, &buffer, &mut rows),
+            let (rows, decoded) = match sample {
+                None => {
+                    let mut rows = backend.matrix_to_assign(n_rows, n_cols);
+                    let decoded = backend.decode_rows(call.codec, &buffer, &mut rows);
+                    (rows, decoded)
+                }
                 Some(sample) => {
+                    let mut rows = backend.zeros(n_rows, n_cols);
                     let places = &sample.halo[block].rows;
-                    backend.decode_add_rows(call.codec, &buffer, places, &mut rows)
+                    let decoded = backend.decode_add_rows(call.codec, &buffer, places, &mut rows);
+                    (rows, decoded)
                 }
             };
             decoded.map_err(|source| decode_error(call, rank, peer, source))?;
-            self.buffers.keep_received(peer, call.pass, buffer);
+            self.buffers.keep(peer, call.pass, buffer);
             blocks.push((block, Input::dense(rows)));
         }
         Ok(blocks)
@@ -362,7 +368,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             };
             let decoded = backend.decode_add_rows(call.codec, &buffer, places, &mut sums);
             decoded.map_err(|source| decode_error(call, rank, peer, source))?;
-            self.buffers.keep_received(peer, call.pass, buffer);
+            self.buffers.keep(peer, call.pass, buffer);
         }
         Ok(sums)
     }

@@ -1,5 +1,6 @@
 //! Training runs of several ranks against each other and against their plans.
 
+mod allocations;
 mod bytes;
 mod coordinates;
 mod equivalence;
@@ -9,3 +10,6 @@ mod plain_codec;
 mod policies;
 mod recording;
 mod schedules;
+
+#[global_allocator]
+static ALLOCATOR: allocations::Counting = allocations::Counting;

@@ -296,7 +296,8 @@ fn averages_come_near_what_arrives() {
         settings.exchange.smooth = Some(smooth);
         settings.exchange.smooth_decay = 0.8;
         let found = losses_of(&inputs, &settings);
-        let is_stale = |epoch: usize| staleness == 0 || (epoch + 1) % staleness as usize != 0;
+        let is_stale =
+            |epoch: usize| staleness == 0 || !(epoch + 1).is_multiple_of(staleness as usize);
         let stale = |epoch: usize| (found[epoch] - exact).abs();
         assert!(stale(1) > 1e-3 * exact, "the average begins at zero: {found:?}");
         assert!(stale(78) < 1e-5 * exact, "and ends at the rows: {found:?}");
