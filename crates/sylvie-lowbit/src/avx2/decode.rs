@@ -155,9 +155,7 @@ fn put_row<const BITS: usize, const ADD: bool>(levels: RowLevels, codes: &[u8], 
     for (chunk, codes) in chunks.iter_mut().zip(whole.chunks_exact(4 * BITS)) {
         for (part, eight) in chunk.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let values = levels.eight_of::<BITS, false>(codes, 0, part);
-            let values = if ADD { _mm256_add_ps(load(eight), values) } else { values };
-            // SAFETY: `eight` is 32 bytes that may be written; the store needs no alignment.
-            unsafe { _mm256_storeu_ps(eight.as_mut_ptr(), values) }
+            put::<ADD>(values, eight);
         }
     }
     if !rest.is_empty() {
@@ -170,19 +168,28 @@ fn put_row<const BITS: usize, const ADD: bool>(levels: RowLevels, codes: &[u8], 
     }
 }
 
-/// Assigns or adds the first of eight values, as many as there are slots.
+/// Assigns or adds the first of eight values, as many as there are slots. Not by a masked store, which
+/// waits for all stores before it on some processors.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 fn put_some<const ADD: bool>(values: __m256, slots: &mut [f32]) {
-    let mask = _mm256_castps_si256(first_lanes(slots.len()));
-    let values = if ADD {
-        // SAFETY: the lanes of the mask are `slots`, which may be read; the others are not touched.
-        _mm256_add_ps(unsafe { _mm256_maskload_ps(slots.as_ptr(), mask) }, values)
-    } else {
-        values
-    };
-    // SAFETY: the lanes of the mask are `slots`, which may be written; the others are not touched.
-    unsafe { _mm256_maskstore_ps(slots.as_mut_ptr(), mask, values) }
+    if let Some(slots) = slots.first_chunk_mut::<8>() {
+        return put::<ADD>(values, slots);
+    }
+    let mut eight = [0.0; 8];
+    put::<false>(values, &mut eight);
+    for (slot, value) in slots.iter_mut().zip(eight) {
+        *slot = if ADD { *slot + value } else { value };
+    }
+}
+
+/// Assigns or adds eight values.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn put<const ADD: bool>(values: __m256, slots: &mut [f32; 8]) {
+    let values = if ADD { _mm256_add_ps(load(slots), values) } else { values };
+    // SAFETY: `slots` is 32 bytes that may be written; the store needs no alignment.
+    unsafe { _mm256_storeu_ps(slots.as_mut_ptr(), values) }
 }
 
 /// A mask of the first `n` of eight lanes; of all where there are more.
