@@ -134,6 +134,15 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Whether `path` is that of a file of the run.
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        let is_name = path.file_name().is_some_and(|name| ALL.iter().any(|own| name == *own));
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")));
+        let is_here = |place: &PathBuf| matches!((fs::canonicalize(place), &parent), (Ok(place), Ok(parent)) if place == *parent);
+        is_name && [&self.path, &self.place].into_iter().any(is_here)
+    }
+
     /// Writes the settings as they are now, and hands over to the run.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use indicatif::ProgressBar;
 use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
@@ -41,7 +41,8 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     let folder =
         args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
     let folder = folder.transpose()?;
-    let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let trace =
+        args.trace.as_deref().map(|path| create_trace(path, folder.as_ref())).transpose()?;
     let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
     let initial = initial.transpose()?;
 
@@ -77,6 +78,13 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
         Some(path) => console.line(format!("trace in {}", shown(&path))),
         None => Ok(()),
     }
+}
+
+/// Begins the trace, which takes the place of no file of the run.
+fn create_trace(path: &Path, folder: Option<&RunFolder>) -> Result<TraceFile> {
+    let is_taken = folder.is_some_and(|folder| folder.is_own(path));
+    ensure!(!is_taken, "{}: is a file of the run; take another name for --trace", shown(path));
+    TraceFile::create(path)
 }
 
 /// A graph that is ready to be trained on.

@@ -148,6 +148,12 @@ fn a_trace_may_lie_in_the_run_folder() {
     succeed(&format!("{words} --overwrite"));
     assert!(!events(&out.join("trace.json")).is_empty());
     assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
+    // Not in the place of what the run writes itself.
+    for name in ["metrics.jsonl", "../one/summary.json", ".new/run.toml"] {
+        let words = format!("{words} --overwrite").replace("trace.json", name);
+        assert!(fail(&words).1.contains("--trace"), "{name}");
+    }
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
 }
 
 #[test]
