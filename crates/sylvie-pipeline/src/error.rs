@@ -49,6 +49,16 @@ pub enum TrainError {
         /// What the transport says.
         source: CommError,
     },
+    /// Weight gradients could not be summed over the ranks.
+    #[error("epoch {epoch}, layer {layer}, backward pass: weight gradients could not be summed")]
+    Sum {
+        /// Epoch.
+        epoch: u32,
+        /// Layer whose gradients they are.
+        layer: usize,
+        /// What the transport says.
+        source: CommError,
+    },
     /// A row cannot be encoded.
     #[error(
         "epoch {epoch}, layer {layer}, {} pass, rank {rank}: the row of node {node} cannot be encoded; \

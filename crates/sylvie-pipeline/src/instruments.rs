@@ -36,8 +36,8 @@ pub enum Activity {
     Transfer(usize, Pass),
     /// Decoding them.
     Decode(usize, Pass),
-    /// Summing weight gradients over the ranks.
-    Reduce,
+    /// Summing a layer's weight gradients over the ranks.
+    Sum(usize),
 }
 
 impl fmt::Display for Activity {
@@ -47,7 +47,7 @@ impl fmt::Display for Activity {
             Self::Encode(layer, pass) => write!(f, "encode {} {layer}", pass.name()),
             Self::Transfer(layer, pass) => write!(f, "transfer {} {layer}", pass.name()),
             Self::Decode(layer, pass) => write!(f, "decode {} {layer}", pass.name()),
-            Self::Reduce => f.write_str("sum over ranks"),
+            Self::Sum(layer) => write!(f, "sum {layer}"),
         }
     }
 }

@@ -236,7 +236,7 @@ impl<'a, B: Wire> Run<'a, B> {
         sample: Option<&Arc<Sample<B>>>,
     ) -> Result<(), TrainError> {
         match step {
-            Step::Reduce(_) => self.reduce(handle, epoch),
+            Step::Reduce(layer) => self.reduce(handle, (epoch, layer)),
             Step::Collect => self.collect(handle),
             Step::Update => {
                 let gradients = self.gradients.as_ref().expect("reduced gradients");
@@ -262,7 +262,7 @@ impl<'a, B: Wire> Run<'a, B> {
     }
 
     /// Starts to sum the gradients of the layer that went back last.
-    fn reduce(&mut self, handle: &CommHandle<B>, epoch: u32) -> Result<(), TrainError> {
+    fn reduce(&mut self, handle: &CommHandle<B>, of: (u32, usize)) -> Result<(), TrainError> {
         let tensors = self.flow.take_weight_gradients();
         let mut values = self.spare.pop().unwrap_or_default();
         values.clear();
@@ -270,7 +270,7 @@ impl<'a, B: Wire> Run<'a, B> {
             values.extend(self.backend.download(tensor));
         }
         self.going_back.push(tensors);
-        handle.reduce(epoch, values)
+        handle.reduce(of, values)
     }
 
     /// Waits for the sums of all layers, and divides them by the number of training nodes.

@@ -53,9 +53,13 @@ impl<B: Wire> CommHandle<B> {
         self.slots[slot].recv().map_err(|_| TrainError::CommunicationEnded)
     }
 
-    /// Starts to sum `values` over the ranks.
-    pub(crate) fn reduce(&self, epoch: u32, values: Vec<f32>) -> Result<(), TrainError> {
-        self.send(Command::Reduce { epoch, values })
+    /// Starts to sum a layer's weight gradients over the ranks.
+    pub(crate) fn reduce(
+        &self,
+        (epoch, layer): (u32, usize),
+        values: Vec<f32>,
+    ) -> Result<(), TrainError> {
+        self.send(Command::Reduce { epoch, layer, values })
     }
 
     /// Waits for the next sums, in the order in which they were started.

@@ -135,7 +135,7 @@ pub(crate) struct CommTimes {
 
 enum Command<B: Wire> {
     Exchange(Job<B>),
-    Reduce { epoch: u32, values: Vec<f32> },
+    Reduce { epoch: u32, layer: usize, values: Vec<f32> },
     Gather { epoch: u32, bytes: Vec<u8> },
     Counts,
 }
@@ -252,12 +252,12 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
                     Delivery::WhenThere => flights.push(flight),
                 }
             }
-            Command::Reduce { epoch, mut values } => {
+            Command::Reduce { epoch, layer, mut values } => {
                 let start = self.watch.now();
                 let reduced = self.comm.reduce(&mut values);
-                reduced.map_err(|source| TrainError::Comm { epoch, source })?;
+                reduced.map_err(|source| TrainError::Sum { epoch, layer, source })?;
                 let when = (Purpose::Training, epoch);
-                self.watch.note(Lane::Communication, Activity::Reduce, when, start);
+                self.watch.note(Lane::Communication, Activity::Sum(layer), when, start);
                 drop(ends.reduced.send(values));
             }
             Command::Gather { epoch, bytes } => {

@@ -1,6 +1,8 @@
 //! What ends a run, and what it says.
 
 use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
 use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::{ModelKind, Weights};
@@ -112,6 +114,42 @@ fn an_observer_can_end_the_run() {
     assert_eq!(source.to_string(), "epoch 4 could not be recorded");
     let cause = source.source().expect("a cause");
     assert_eq!(cause.to_string(), "the disk is full");
+}
+
+/// A rank that stands still, or fails, ends the run of all: the error names rank, epoch, layer and pass,
+/// and all threads end, or this test would not.
+#[test]
+fn a_rank_that_stands_still_ends_the_run() {
+    let data = dataset(Shape::default());
+    let inputs = inputs(&data, &random_parts(&data, 3), Setting::Transductive);
+    for preset in [Preset::SylvieS, Preset::SylvieA, Preset::Sar] {
+        let mut settings = settings(ModelKind::Sage, 50);
+        settings.exchange = preset.policy();
+        let deadline = Duration::from_millis(300);
+        let options = ThreadOptions { deadline, ..ThreadOptions::default() };
+        let threads = Arc::new(());
+        let error = run_ranks(3, &options, |comm: &mut Threads<Vec<u8>>| {
+            let (rank, held) = (comm.rank(), Arc::clone(&threads));
+            let mut observe = move |record: &EpochRecord| {
+                if (rank, record.epoch) == (1, 2) {
+                    std::thread::sleep(4 * deadline);
+                }
+                drop(Arc::clone(&held));
+                Ok(())
+            };
+            let instruments = Instruments::clock(&NoClock);
+            let backend = CpuBackend::new(1);
+            train(&backend, comm, &inputs[rank], &settings, instruments, &mut observe)
+        });
+        let RankError::Failed { rank, source } = error.unwrap_err() else {
+            panic!("{preset}: a rank failed");
+        };
+        assert!(rank != 1, "{preset}: those that wait see it first");
+        let text = format!("{source}: {}", source.source().expect("a cause"));
+        assert!(text.contains("epoch 3") && text.contains("rank 1"), "{preset}: {text}");
+        assert!(text.contains("layer 1 forward") || text.contains("layer 2, backward"), "{text}");
+        assert_eq!(Arc::strong_count(&threads), 1, "{preset}: a thread is left behind");
+    }
 }
 
 /// Patience counts evaluations, and the best model is the one that is returned.

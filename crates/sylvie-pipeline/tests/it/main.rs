@@ -10,6 +10,7 @@ mod plain_codec;
 mod policies;
 mod recording;
 mod schedules;
+mod theorem2;
 
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
