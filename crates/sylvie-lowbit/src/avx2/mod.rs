@@ -55,7 +55,7 @@ impl Avx2 {
 /// How many rows before its turn a row is asked for: enough to hide memory, few enough to stay in the
 /// fastest cache until then.
 fn rows_ahead(n_cols: usize) -> usize {
-    (2048 / n_cols.max(1)).clamp(1, 8)
+    (1024 / n_cols.max(1)).clamp(1, 8)
 }
 
 /// Asks for the cache lines of a row; asking for memory that does not exist does nothing. The processor
