@@ -7,12 +7,12 @@ use sylvie_gnn::{Metric, MetricCounts, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
 use sylvie_tensor::Wire;
 
-use crate::communication::{CommHandle, with_communication};
+use crate::communication::{CommHandle, CommNeeds, with_communication};
 use crate::error::TrainError;
 use crate::flow::{Flow, Pace};
 use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::part_data::PartData;
-use crate::policy::ExchangePolicy;
+use crate::policy::{ExchangePolicy, Memory};
 use crate::schedule::plan_forward;
 use crate::slots::Slots;
 use crate::stage::Stage;
@@ -97,8 +97,9 @@ where
     let stage = Arc::new(Stage::new(backend, comm, model, data, 0)?);
     let watch = Watch::new(instruments, comm.rank());
     let n_layers = model.n_layers();
-    let n_slots = Slots::<B>::count(n_layers);
-    with_communication((backend, comm), instruments, (0, n_slots), |handle| {
+    let (n_slots, memory) = (Slots::<B>::count(n_layers), Memory::All);
+    let needs = CommNeeds { seed: 0, n_slots, memory };
+    with_communication((backend, comm), instruments, needs, |handle| {
         let (purpose, policy) = (Purpose::Evaluation, ExchangePolicy::full_precision());
         let pace = Pace {
             backend,

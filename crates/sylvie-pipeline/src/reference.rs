@@ -22,8 +22,7 @@ use crate::instruments::{Clock, Instruments};
 use crate::part_data::{PartData, RankInput};
 use crate::policy::{ExchangePolicy, Schedule};
 use crate::settings::TrainSettings;
-use crate::slots::Slots;
-use crate::train::Run;
+use crate::train::{Run, comm_needs};
 
 struct NoClock;
 
@@ -132,8 +131,8 @@ fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
         let input = &inputs[sylvie_comm::Communicator::rank(comm)];
         let instruments = Instruments::clock(&NoClock);
         let mut run = Run::new(&backend, comm, input, &settings, instruments)?;
-        let n_slots = Slots::<CpuBackend>::count(settings.model.n_layers());
-        with_communication((&backend, comm), instruments, (1, n_slots), |handle| {
+        let needs = comm_needs::<CpuBackend>(&settings);
+        with_communication((&backend, comm), instruments, needs, |handle| {
             let (mut losses, mut gradients) = (Vec::new(), Vec::new());
             for epoch in 0..settings.n_epochs {
                 losses.push(run.epoch(handle, epoch)?.loss);

@@ -8,7 +8,7 @@ use sylvie_graph::Role;
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_tensor::Wire;
 
-use crate::communication::{CommHandle, sum_counts, with_communication};
+use crate::communication::{CommHandle, CommNeeds, sum_counts, with_communication};
 use crate::error::TrainError;
 use crate::evaluation::{Scores, forward_logits, score};
 use crate::flow::{Flow, Pace, Stops};
@@ -64,10 +64,15 @@ pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     observer: &mut dyn Observer,
 ) -> Result<TrainOutcome, TrainError> {
     let run = Run::new(backend, comm, input, settings, instruments)?;
-    let n_slots = Slots::<B>::count(settings.model.n_layers());
-    with_communication((backend, comm), instruments, (settings.seed, n_slots), |handle| {
+    with_communication((backend, comm), instruments, comm_needs::<B>(settings), |handle| {
         run.train(handle, observer)
     })
+}
+
+/// What the run of these settings asks of its communication thread.
+pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
+    let n_slots = Slots::<B>::count(settings.model.n_layers());
+    CommNeeds { seed: settings.seed, n_slots, memory: settings.exchange.memory }
 }
 
 /// The model with the best validation score so far.

@@ -3,16 +3,21 @@
 use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
+use crate::policy::Memory;
+
 /// Buffers of a rank, a stack for each peer and direction.
 ///
 /// What came forward from an owner is as long as the gradients that go back to it, and what came
 /// backward from a reader as long as the rows that go to it: after some epochs every buffer has met
 /// the longest message of its stack, and nothing is allocated any more. Where more messages go one way
 /// than the other, as when attention fetches rows again, stacks help each other out, and what is too
-/// much is let go.
+/// much is let go. Whoever wants one remote part in memory at a time keeps next to nothing.
 pub(super) struct Buffers<B: Wire> {
     stacks: Vec<Vec<B::Bytes>>,
+    /// In one stack, and in all together.
+    max_in_stack: usize,
     max_kept: usize,
+    n_kept: usize,
     staging: Option<B::Bytes>,
 }
 
@@ -25,9 +30,14 @@ const fn number(peer: usize, pass: Pass) -> usize {
 }
 
 impl<B: Wire> Buffers<B> {
-    /// Keeps `max_kept` buffers in a stack at most.
-    pub(super) fn new(n_ranks: usize, max_kept: usize) -> Self {
-        Self { stacks: (0..2 * n_ranks).map(|_| Vec::new()).collect(), max_kept, staging: None }
+    pub(super) fn new(n_ranks: usize, n_slots: usize, memory: Memory) -> Self {
+        // A slot has two exchanges under way at most; one part at a time is read and written.
+        let (max_in_stack, max_kept) = match memory {
+            Memory::All => (2 * n_slots, usize::MAX),
+            Memory::Sequential => (2, 2),
+        };
+        let stacks = (0..2 * n_ranks).map(|_| Vec::new()).collect();
+        Self { stacks, max_in_stack, max_kept, n_kept: 0, staging: None }
     }
 
     /// Takes a buffer for a message of `pass` to `peer`.
@@ -37,6 +47,7 @@ impl<B: Wire> Buffers<B> {
             let fullest = self.stacks.iter_mut().max_by_key(|stack| stack.len());
             fullest.and_then(Vec::pop)
         });
+        self.n_kept -= usize::from(any.is_some());
         any.unwrap_or_else(|| backend.bytes_from_host(Vec::new()))
     }
 
@@ -47,8 +58,9 @@ impl<B: Wire> Buffers<B> {
             Pass::Backward => Pass::Forward,
         };
         let stack = &mut self.stacks[number(peer, back)];
-        if stack.len() < self.max_kept {
+        if stack.len() < self.max_in_stack && self.n_kept < self.max_kept {
             stack.push(buffer);
+            self.n_kept += 1;
         }
     }
 

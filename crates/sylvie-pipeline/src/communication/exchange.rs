@@ -12,7 +12,7 @@ use sylvie_tensor::Wire;
 
 use super::buffers::Buffers;
 use super::smoothing::Averages;
-use super::{Arrived, Call, CommTimes, Job, Rows, Smoothing};
+use super::{Arrived, Call, CommNeeds, CommTimes, Job, Rows, Smoothing};
 use crate::error::TrainError;
 use crate::instruments::{Activity, Lane, Watch};
 use crate::sample::Sample;
@@ -67,11 +67,9 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         backend: &'a B,
         comm: &'a mut C,
         watch: Watch<'a>,
-        seed: u64,
-        n_slots: usize,
+        CommNeeds { seed, n_slots, memory }: CommNeeds,
     ) -> Self {
-        // A slot has two exchanges under way at most.
-        let buffers = Buffers::new(comm.size(), 2 * n_slots);
+        let buffers = Buffers::new(comm.size(), n_slots, memory);
         let averages = Averages::new(n_slots);
         let (times, busy_since) = (CommTimes::default(), Duration::ZERO);
         Self { backend, comm, watch, seed, buffers, averages, times, n_under_way: 0, busy_since }

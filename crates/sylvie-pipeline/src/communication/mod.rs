@@ -25,6 +25,7 @@ use sylvie_tensor::Wire;
 
 use crate::error::TrainError;
 use crate::instruments::{Activity, Instruments, Lane, Watch};
+use crate::policy::Memory;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::Stage;
@@ -154,6 +155,17 @@ struct Ends<B: Wire> {
     answers: Sender<Answer>,
 }
 
+/// What a run asks of its communication thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommNeeds {
+    /// Key of the rounding's draws.
+    pub(crate) seed: u64,
+    /// Places that rows are delivered to.
+    pub(crate) n_slots: usize,
+    /// Whether buffers may be kept for all peers at once.
+    pub(crate) memory: Memory,
+}
+
 /// Commands that may wait for the communication thread.
 const N_QUEUED: usize = 256;
 /// Results that may wait in a slot: an epoch's, those of the next, and their averages.
@@ -166,7 +178,7 @@ const N_DELIVERED: usize = 8;
 pub(crate) fn with_communication<B, C, T, F>(
     (backend, comm): (&B, &mut C),
     instruments: Instruments<'_>,
-    (seed, n_slots): (u64, usize),
+    needs: CommNeeds,
     compute: F,
 ) -> Result<T, TrainError>
 where
@@ -176,7 +188,7 @@ where
     F: FnOnce(&mut CommHandle<B>) -> Result<T, TrainError> + Send,
 {
     let (rank, size) = (comm.rank(), comm.size());
-    let (mut handle, ends) = connect::<B>(rank, size, n_slots);
+    let (mut handle, ends) = connect::<B>(rank, size, needs.n_slots);
     thread::scope(|scope| {
         let builder = thread::Builder::new().name(format!("rank {rank}, compute"));
         let builder = builder.stack_size(STACK_BYTES);
@@ -185,7 +197,7 @@ where
         // Serving ends when the other thread does, or with an error; either way `ends` go here, so that
         // whoever computes is told.
         let watch = Watch::new(instruments, rank);
-        let served = Exchanger::new(backend, comm, watch, seed, n_slots).serve(ends);
+        let served = Exchanger::new(backend, comm, watch, needs).serve(ends);
         let computed = computing.join().unwrap_or_else(|panic| resume_unwind(panic));
         served.and(computed)
     })

@@ -109,11 +109,10 @@ fn steady_state_allocates_no_buffers() {
     let bounded = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
     let cases = [
         (ModelKind::Gcn, Preset::SylvieS.policy()),
-        (ModelKind::Sage, Preset::SylvieA.policy()),
+        (ModelKind::Gat, Preset::SylvieS.policy()),
         (ModelKind::Gat, bounded),
         (ModelKind::Gcn, Preset::PipeGcn.policy()),
-        (ModelKind::Sage, Preset::Sar.policy()),
-        (ModelKind::Gat, Preset::Sar.policy()),
+        (ModelKind::Sage, Preset::SylvieA.policy()),
     ];
     for (kind, policy) in cases {
         // The last epoch evaluates, in full precision: its messages are larger.

@@ -332,3 +332,47 @@ fn precision_goes_by_layer_and_pass() {
     assert_eq!(bytes([eight, Width::Two], [Width::F16, eight]), unit * (8 + 2 + 16 + 8));
     assert_eq!(bytes([Width::F32, Width::One], [eight, Width::Bf16]), unit * (32 + 1 + 8 + 16));
 }
+
+/// Bytes of matrices that the ranks hold or keep for later after some epochs: what was in use at once.
+fn matrix_bytes(inputs: &[RankInput], settings: &TrainSettings) -> u64 {
+    let ranks = run_ranks(inputs.len(), &ThreadOptions::default(), |comm: &mut Threads<_>| {
+        let input = &inputs[comm.rank()];
+        let backend = CpuBackend::new(1);
+        let mut found = 0;
+        let mut observe = |_: &EpochRecord| {
+            let held = backend.buffer_use();
+            found = held.in_use_bytes + held.idle_bytes;
+            Ok(())
+        };
+        let instruments = Instruments::clock(&NoClock);
+        train(&backend, comm, input, settings, instruments, &mut observe)?;
+        Ok::<_, TrainError>(found)
+    });
+    ranks.expect("a run").iter().sum()
+}
+
+/// Eight parts, whose halos outweigh their own rows: in sequential memory one part's rows are held
+/// instead of all seven.
+#[test]
+fn sequential_memory_holds_one_part() {
+    let data = dataset(Shape { n_nodes: 4000, ..Shape::default() });
+    let inputs = inputs(&data, &random_parts(&data, 8), Setting::Transductive);
+    let sends = inputs.iter().flat_map(|input| &input.training.graph.plan.sends);
+    let n_halo: usize = sends.map(|send| send.rows.len()).sum();
+    assert!(n_halo > 3 * data.n_nodes(), "{n_halo} halo rows");
+    let n_columns = 64;
+    let halo_bytes = (n_halo * n_columns * 4) as u64;
+    for kind in KINDS {
+        let mut settings = with(kind, 3, Preset::Vanilla.policy());
+        settings.model.widths = vec![crate::fixture::N_FEATURES, n_columns, n_columns, 4];
+        settings.eval_every = 100;
+        let all = matrix_bytes(&inputs, &settings);
+        settings.exchange = Preset::Sar.policy();
+        let one = matrix_bytes(&inputs, &settings);
+        // Six sevenths of a layer's halo, less what buffers of like sizes share. Attention keeps of every
+        // halo row what it read, its product and its scores for the backward pass.
+        let least = if kind == ModelKind::Gat { 3.0 } else { 0.6 };
+        let saved = (all - one) as f64 / halo_bytes as f64;
+        assert!(saved > least, "{kind}: {all} and {one} bytes, {saved} of the halo's");
+    }
+}
