@@ -38,7 +38,8 @@ enum Command {
     /// Formatting, lints, tests, documentation, then trainings on the default graph and, where
     /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one.
     Ci,
-    /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`.
+    /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`,
+    /// `cargo xtask bench policies` (ten minutes; `--quick` takes one).
     Bench {
         /// What to measure, and its options.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -10,6 +10,7 @@ mod traffic;
 mod walk;
 
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -39,11 +40,12 @@ pub(crate) struct PoliciesArguments {
     /// leaves it on graphs as dense as Reddit.
     #[arg(long, default_value = "random")]
     partitioner: Method,
-    /// Ranks, each a thread that computes and one that communicates.
-    #[arg(long, default_value_t = 4)]
+    /// Ranks, each a thread that computes and one that communicates. No more than there are cores: a
+    /// rank that waits for one is not in the prediction.
+    #[arg(long, default_value_t = 2)]
     parts: u32,
     /// Ranks that share a host's link.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     ranks_per_host: usize,
     /// Threads that each rank computes with.
     #[arg(long, default_value_t = 1)]
@@ -74,13 +76,14 @@ pub(crate) struct PoliciesArguments {
 const POLICIES: [&str; 7] =
     ["vanilla", "sylvie-s", "sylvie-s --overlap", "sylvie-a", "pipegcn", "bns-gcn", "sar"];
 
-/// The epochs of a run without a link.
-const LINKLESS: Epochs = Epochs { n_warm: 2, n_measured: 9 };
+/// The epochs of a run without a link: one before and one after the run over the link, so that both
+/// meet the same load.
+const LINKLESS: Epochs = Epochs { n_warm: 2, n_measured: 6 };
 const MOST_EPOCHS: usize = 15;
 
 impl PoliciesArguments {
     fn data(&self) -> String {
-        let n_nodes = if self.quick { 4000 } else { 20_000 };
+        let n_nodes = if self.quick { 3000 } else { 10_000 };
         let generated = || format!("synthetic:nodes={n_nodes},degree=10,features=32,locality=0");
         self.data.clone().unwrap_or_else(generated)
     }
@@ -133,6 +136,10 @@ pub(crate) fn measure(arguments: &PoliciesArguments) -> Result<()> {
         split.n_halo_rows(),
     );
     println!("{header}");
+    let n_cores = thread::available_parallelism().map_or(1, usize::from);
+    if arguments.parts as usize * arguments.threads > n_cores {
+        println!("more threads than {n_cores} cores: waiting for one is not in the predictions");
+    }
     let mut rows = Vec::new();
     for &n_hidden in arguments.hidden() {
         for &kind in &arguments.model {
@@ -202,10 +209,10 @@ impl Bench<'_> {
     fn row(&self, policy: &'static str, share: f64, link: LinkModel) -> Result<Row> {
         let exchange = policy_of(policy)?;
         let subject = self.subject(&exchange);
-        let linkless = run(subject, LINKLESS, None)?;
-        let predicted_s = self.predicted_s(&linkless, &exchange, Some(&link));
-        let epochs = self.epochs(&exchange, predicted_s);
+        let mut linkless = run(subject, LINKLESS, None)?;
+        let epochs = self.epochs(&exchange, self.predicted_s(&linkless, &exchange, Some(&link)));
         let outcome = run(subject, epochs, Some(link))?;
+        linkless.append(run(subject, LINKLESS, None)?);
         Ok(Row {
             kind: self.model.kind,
             n_hidden: self.model.widths[1],
@@ -213,7 +220,7 @@ impl Bench<'_> {
             link,
             policy,
             n_epochs: epochs.n_measured,
-            predicted_s,
+            predicted_s: self.predicted_s(&linkless, &exchange, Some(&link)),
             measured_s: median(outcome.epochs_s.clone()),
             throughput: 1.0,
             computation_s: self.predicted_s(&linkless, &exchange, None),

@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
     /// Seconds from the end of the epoch before to the end of each, on rank 0; evaluation left out.
     pub(crate) epochs_s: Vec<f64>,
     pub(crate) records: Vec<EpochRecord>,
-    /// What each rank computed; `None` for an epoch in which the ranks' steps do not match.
+    /// What each rank computed.
     pub(crate) times: Vec<EpochTimes>,
 }
 
@@ -111,6 +111,13 @@ pub(crate) fn run(
 }
 
 impl Outcome {
+    /// Takes the epochs of another run of the same subject as well.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.epochs_s.extend(other.epochs_s);
+        self.records.extend(other.records);
+        self.times.extend(other.times);
+    }
+
     fn new(ends: &[(Duration, EpochRecord)], spans: &[Vec<Span>], n_warm: usize) -> Self {
         let epochs_s = ends.windows(2).skip(n_warm - 1).map(|pair| {
             let [(before, _), (end, record)] = pair else { unreachable!("windows of two") };

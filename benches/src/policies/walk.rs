@@ -36,13 +36,15 @@ fn waits(step: Step) -> bool {
 /// Seconds of an epoch whose exchanges are waited for, on its slowest rank.
 ///
 /// Each rank has a thread that computes and one that communicates. An exchange begins at a rank when
-/// both are free, and goes through once all its senders have encoded: the slowest rank of each layer
-/// counts. A reduction begins when the last rank asks for it, on the thread that
+/// both are free, and goes through once all its senders have encoded and the exchange before it is
+/// through: the slowest rank of each layer counts. A reduction begins when the last rank asks for it, on the thread that
 /// communicates: it is hidden as far as the backward pass goes on meanwhile.
 pub(crate) fn synchronous_s(epoch: &EpochTimes, volumes: Volumes<'_>, pipe: Pipe) -> f64 {
     let mut computed: Vec<f64> = epoch.ranks.iter().map(|rank| rank.rest).collect();
     let mut communicated = vec![0.0_f64; epoch.ranks.len()];
     let (mut n_exchanges, mut under_way) = (0, VecDeque::new());
+    // When the link is free again.
+    let mut through = 0.0;
     for (number, &step) in epoch.steps.iter().enumerate() {
         if !waits(step) {
             add(&mut computed, epoch.ranks.iter().map(|rank| rank.steps[number]));
@@ -53,7 +55,7 @@ pub(crate) fn synchronous_s(epoch: &EpochTimes, volumes: Volumes<'_>, pipe: Pipe
                 let codes = epoch.ranks.iter().map(|rank| rank.encode[n_exchanges]);
                 add(&mut communicated, codes);
                 let bytes = volumes.exchange(layer, pass, parts);
-                communicated = arrivals(&communicated, &bytes, pipe);
+                communicated = arrivals(&communicated, &mut through, &bytes, pipe);
                 let codes = epoch.ranks.iter().map(|rank| rank.decode[n_exchanges]);
                 add(&mut communicated, codes);
                 under_way.push_back(communicated.clone());
@@ -77,11 +79,12 @@ pub(crate) fn synchronous_s(epoch: &EpochTimes, volumes: Volumes<'_>, pipe: Pipe
 
 /// When each rank has what it waits for, given when each has sent: the last that sends anything decides
 /// for all that get anything, and a rank that gets nothing waits for nobody.
-fn arrivals(sent: &[f64], bytes: &Matrix, pipe: Pipe) -> Vec<f64> {
+fn arrivals(sent: &[f64], through: &mut f64, bytes: &Matrix, pipe: Pipe) -> Vec<f64> {
     let ranks = 0..sent.len();
-    let last = ranks.clone().filter(|&from| bytes[from].iter().any(|&n_bytes| n_bytes > 0.0));
-    let last = last.map(|from| sent[from]).fold(0.0, f64::max);
-    let arrival = last + pipe.transfer_s(bytes) + pipe.latency_s;
+    let senders = ranks.clone().filter(|&from| bytes[from].iter().any(|&n_bytes| n_bytes > 0.0));
+    let begin = senders.map(|from| sent[from]).fold(*through, f64::max);
+    *through = begin + pipe.transfer_s(bytes);
+    let arrival = *through + pipe.latency_s;
     let gets = |to: usize| bytes.iter().any(|row| row[to] > 0.0);
     ranks.map(|to| if gets(to) { arrival.max(sent[to]) } else { sent[to] }).collect()
 }
@@ -260,6 +263,23 @@ mod tests {
         // rank 1 comes to its last three computations at 21 + 5/7. Then layer 0's reduction is left.
         let total = predicted(&Preset::Sar.policy());
         assert!((total - (27.0 + 5.0 / 7.0 + 18.0 / 7.0)).abs() < 1e-9, "{total}");
+    }
+
+    #[test]
+    fn no_round_begins_before_the_link_is_free() {
+        // Where nothing takes time to compute, rank 1 sends gradients to rank 0 as soon as it has sent
+        // it the rows of the round before: they go through after those.
+        let policy = Preset::Sar.policy();
+        let mut idle = epoch(&policy);
+        for rank in &mut idle.ranks {
+            for times in [&mut rank.steps, &mut rank.encode, &mut rank.decode] {
+                times.fill(0.0);
+            }
+        }
+        let total = with_volumes(&policy, |volumes| synchronous_s(&idle, volumes, pipe()));
+        // Four rounds, three of which are waited for, and both layers' reductions.
+        let rounds = (5.0 + 7.0 + 5.0 + 7.0) / 7.0 + 3.0 * 0.5;
+        assert!((total - (rounds + 1.4375 + 18.0 / 7.0)).abs() < 1e-9, "{total}");
     }
 
     #[test]
