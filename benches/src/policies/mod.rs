@@ -25,7 +25,7 @@ use report::{Row, heading, median_bytes, median_times, write_csv};
 use run::{Epochs, Outcome, Subject, run};
 use split::Split;
 use traffic::{Pipe, Volumes};
-use walk::{EpochTimes, Hidden, bytes_and_latencies, rate_for_share, synchronous_s};
+use walk::{EpochTimes, Pieces, bytes_and_latencies, rate_for_share, synchronous_s};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -213,6 +213,9 @@ impl Bench<'_> {
         let epochs = self.epochs(&exchange, self.predicted_s(&linkless, &exchange, Some(&link)));
         let outcome = run(subject, epochs, Some(link))?;
         linkless.append(run(subject, LINKLESS, None)?);
+        let pipe = Pipe::of(Some(&link));
+        let pieces = linkless.times.iter().map(|t| Pieces::of(t, self.volumes(&exchange), pipe));
+        let Pieces { transfer_s, reduction_s, .. } = pieces.last().unwrap_or_default();
         Ok(Row {
             kind: self.model.kind,
             n_hidden: self.model.widths[1],
@@ -224,6 +227,8 @@ impl Bench<'_> {
             measured_s: median(outcome.epochs_s.clone()),
             throughput: 1.0,
             computation_s: self.predicted_s(&linkless, &exchange, None),
+            transfer_s,
+            reduction_s,
             linkless_s: median(linkless.epochs_s),
             times: median_times(&outcome),
             halo_bytes: median_bytes(&outcome, |record| {
@@ -243,7 +248,7 @@ impl Bench<'_> {
         let (volumes, pipe) = (self.volumes(policy), Pipe::of(link));
         let predict = |epoch: &EpochTimes| match policy.schedule {
             Schedule::Sync => synchronous_s(epoch, volumes, pipe),
-            Schedule::Async => Hidden::of(epoch, volumes, pipe).total_s(),
+            Schedule::Async => Pieces::of(epoch, volumes, pipe).hidden_s(),
         };
         median(linkless.times.iter().map(predict).collect())
     }

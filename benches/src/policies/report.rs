@@ -28,7 +28,10 @@ pub(crate) struct Row {
     pub(crate) throughput: f64,
     /// Computation, codec included, in a run without a link.
     pub(crate) computation_s: f64,
-    /// A whole epoch of that run.
+    /// What the link alone takes: exchanges through its busiest direction, and reductions.
+    pub(crate) transfer_s: f64,
+    pub(crate) reduction_s: f64,
+    /// A whole epoch of the run without a link.
     pub(crate) linkless_s: f64,
     /// Medians over the epochs measured, of means over the ranks.
     pub(crate) times: RankTimes,
@@ -64,8 +67,8 @@ pub(crate) fn heading(row: &Row) -> String {
         "\n{kind}, 3 layers of {n_hidden}; computation {:.1} % of vanilla's epoch: {:.1} Mbps, {} us, \
          {} ranks a host\n\n\
          | policy | epoch ms | predicted | ratio | throughput | paper | compute | blocked | reduce | \
-         codec | network | hidden | computes without link, ms | epoch without link, ms |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+         codec | network | hidden | computation ms | transfer ms | all-reduce ms |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         100.0 * share,
         link.bits_per_second / 1e6,
         link.latency.as_micros(),
@@ -87,7 +90,7 @@ impl Row {
             },
         );
         format!(
-            "| {} | {:.1} | {:.1} | {:.3} | {:.2} | {paper} | {} | {} | {} | {} | {} | {} | {:.1} | {:.1} |",
+            "| {} | {:.1} | {:.1} | {:.3} | {:.2} | {paper} | {} | {} | {} | {} | {} | {} | {:.1} | {:.1} | {:.1} |",
             self.policy,
             1e3 * self.measured_s,
             1e3 * self.predicted_s,
@@ -100,7 +103,8 @@ impl Row {
             share(times.network_ms),
             share(times.hidden_ms),
             1e3 * self.computation_s,
-            1e3 * self.linkless_s,
+            1e3 * self.transfer_s,
+            1e3 * self.reduction_s,
         )
     }
 
@@ -128,6 +132,8 @@ impl Row {
             network_ms,
             hidden_ms,
             1e3 * self.computation_s,
+            1e3 * self.transfer_s,
+            1e3 * self.reduction_s,
             1e3 * self.linkless_s,
             self.halo_bytes,
             self.reduce_bytes,
@@ -146,8 +152,8 @@ impl Row {
 
 const COLUMNS: &str = "model,hidden,policy,computation_percent,bits_per_second,latency_us,\
     ranks_per_host,epochs,epoch_ms,predicted_ms,throughput,paper_least,paper_most,compute_ms,\
-    blocked_ms,reduce_ms,encode_ms,decode_ms,network_ms,hidden_ms,linkless_computation_ms,\
-    linkless_epoch_ms,halo_bytes,reduce_bytes";
+    blocked_ms,reduce_ms,encode_ms,decode_ms,network_ms,hidden_ms,computation_ms,transfer_ms,\
+    all_reduce_ms,linkless_epoch_ms,halo_bytes,reduce_bytes";
 
 /// Writes all rows, below the header as comments.
 ///

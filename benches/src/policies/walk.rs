@@ -101,9 +101,9 @@ fn most(times: &[f64]) -> f64 {
     times.iter().copied().fold(0.0, f64::max)
 }
 
-/// What an epoch that hides its exchanges consists of, in seconds.
+/// What an epoch consists of, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Hidden {
+pub(crate) struct Pieces {
     /// The slowest rank's computations, or its coding where that is more.
     pub(crate) computation_s: f64,
     /// The busiest direction of a link, over all exchanges.
@@ -112,7 +112,7 @@ pub(crate) struct Hidden {
     pub(crate) reduction_s: f64,
 }
 
-impl Hidden {
+impl Pieces {
     pub(crate) fn of(epoch: &EpochTimes, volumes: Volumes<'_>, pipe: Pipe) -> Self {
         let computation = epoch.ranks.iter().map(|rank| {
             let steps = epoch.steps.iter().zip(&rank.steps);
@@ -138,9 +138,9 @@ impl Hidden {
         Self { computation_s, transfer_s: pipe.transfer_s(&bytes), reduction_s }
     }
 
-    /// The larger of computation and transfer, and the reductions: the last of them have nothing left
-    /// to hide behind, and share the link with the exchanges.
-    pub(crate) fn total_s(&self) -> f64 {
+    /// An epoch that hides its exchanges: the larger of computation and transfer, and the reductions.
+    /// The last of these have nothing left to hide behind, and share the link with the exchanges.
+    pub(crate) fn hidden_s(&self) -> f64 {
         self.computation_s.max(self.transfer_s) + self.reduction_s
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     use sylvie::gnn::{ModelConfig, ModelKind, NormKind};
     use sylvie::pipeline::{ExchangePolicy, Preset, Step, plan_epoch};
 
-    use super::{EpochTimes, Hidden, Pipe, RankSteps, Volumes, bytes_and_latencies};
+    use super::{EpochTimes, Pieces, Pipe, RankSteps, Volumes, bytes_and_latencies};
     use super::{rate_for_share, synchronous_s, waits};
 
     /// Two layers: one exchange a pass. 64 columns are 256 bytes a row.
@@ -294,13 +294,13 @@ mod tests {
     #[test]
     fn a_hidden_epoch_is_the_larger_of_computation_and_transfer() {
         let policy = Preset::PipeGcn.policy();
-        let hidden = with_volumes(&policy, |volumes| Hidden::of(&epoch(&policy), volumes, pipe()));
+        let hidden = with_volumes(&policy, |volumes| Pieces::of(&epoch(&policy), volumes, pipe()));
         assert_eq!(hidden.computation_s, 20.0);
         // Forward 5 and 7 rows, backward 7 and 5: 12 each way.
         assert_eq!(hidden.transfer_s, 12.0 / 7.0);
         let of_layer = |n_values: f64| 2.0 * (n_values * 4.0 / 1792.0 + 0.5);
         assert!((hidden.reduction_s - of_layer(352.0) - of_layer(98.0)).abs() < 1e-2);
-        assert_eq!(hidden.total_s(), 20.0 + hidden.reduction_s);
+        assert_eq!(hidden.hidden_s(), 20.0 + hidden.reduction_s);
     }
 
     #[test]
