@@ -29,14 +29,8 @@ pub fn build_parts(
     assignment: &Assignment,
     members: Option<&[bool]>,
 ) -> Vec<PartGraph> {
-    let graph = induced(graph, assignment, members);
-    let mut own_ids = vec![Vec::new(); assignment.n_parts() as usize];
-    for (node, &part) in (0_u32..).zip(assignment.parts()) {
-        if is_member(members, node) {
-            own_ids[part as usize].push(node);
-        }
-    }
-    let mut cutter = Cutter::new(&graph, assignment);
+    let own_ids = own_ids(assignment, members);
+    let mut cutter = Cutter::new(induced(graph, assignment, members), assignment);
     let mut parts: Vec<PartGraph> =
         (0_u32..).zip(own_ids).map(|(part, own_ids)| cutter.cut(part, own_ids)).collect();
     // Readers ascending, so each owner's send lists come out in their order.
@@ -79,13 +73,85 @@ pub fn build_part(
         .filter(|&(node, &owner)| owner == part && is_member(members, node))
         .map(|(node, _)| node)
         .collect();
-    let mut cutter = Cutter::new(&graph, assignment);
+    let mut cutter = Cutter::new(graph, assignment);
     let mut built = cutter.cut(part, own_ids);
     for (reader, rows) in cutter.readers(part) {
         push_send(&mut built.plan, reader, rows);
     }
     finish_plan(&mut built.plan, built.own_ids.len());
     built
+}
+
+/// Cuts one part after the other out of a graph: what [`build_parts`] has, one at a time.
+#[derive(Debug)]
+pub struct PartCutter<'a> {
+    cutter: Cutter<'a>,
+    own_ids: Vec<Vec<u32>>,
+    /// Row `v` lists the nodes that read `v`; `None` where they are those that `v` reads.
+    reversed: Option<Csr>,
+}
+
+impl<'a> PartCutter<'a> {
+    /// Prepares to cut `graph`, restricted to `members`.
+    ///
+    /// # Shapes
+    /// `members`: one flag a node; `None` for all nodes.
+    /// # Cost
+    /// Linear in nodes, edges and parts. Memory: a few numbers a node, the induced graph where there are
+    /// members, and the reversed graph, which is kept only where it is another.
+    /// # Panics
+    /// As [`build_parts`].
+    #[must_use]
+    pub fn new(graph: &'a Csr, assignment: &'a Assignment, members: Option<&[bool]>) -> Self {
+        Self::of(induced(graph, assignment, members), assignment, members)
+    }
+
+    /// As [`PartCutter::new`], where the graph that the members induce is there already.
+    pub(crate) fn of_induced(graph: Csr, assignment: &'a Assignment, members: &[bool]) -> Self {
+        Self::of(Cow::Owned(graph), assignment, Some(members))
+    }
+
+    fn of(graph: Cow<'a, Csr>, assignment: &'a Assignment, members: Option<&[bool]>) -> Self {
+        let reversed = Some(graph.transpose()).filter(|reversed| *reversed != *graph);
+        let own_ids = own_ids(assignment, members);
+        Self { cutter: Cutter::new(graph, assignment), own_ids, reversed }
+    }
+
+    /// Cuts one part; nothing is left of those cut before.
+    ///
+    /// # Cost
+    /// Linear in the part's edges, plus sorting halo ids and the pairs of reader and row sent.
+    /// # Panics
+    /// If there is no such part.
+    #[must_use]
+    pub fn cut(&mut self, part: u32) -> PartGraph {
+        let n_parts = self.own_ids.len();
+        assert!((part as usize) < n_parts, "part {part} of {n_parts}");
+        let own_ids = self.own_ids[part as usize].clone();
+        let mut built = self.cutter.cut(part, own_ids);
+        let reversed = self.reversed.as_ref().unwrap_or(&self.cutter.graph);
+        let mut reads: Vec<(u32, u32)> = Vec::new();
+        for (row, &id) in (0_u32..).zip(&built.own_ids) {
+            let readers = reversed.row(id as usize).iter().map(|&node| self.cutter.owner(node));
+            reads.extend(readers.filter(|&reader| reader != part).map(|reader| (reader, row)));
+        }
+        for (reader, rows) in by_reader(reads) {
+            push_send(&mut built.plan, reader, rows);
+        }
+        finish_plan(&mut built.plan, built.own_ids.len());
+        built
+    }
+}
+
+/// The members that each part owns, ascending.
+fn own_ids(assignment: &Assignment, members: Option<&[bool]>) -> Vec<Vec<u32>> {
+    let mut own_ids = vec![Vec::new(); assignment.n_parts() as usize];
+    for (node, &part) in (0_u32..).zip(assignment.parts()) {
+        if is_member(members, node) {
+            own_ids[part as usize].push(node);
+        }
+    }
+    own_ids
 }
 
 fn induced<'a>(graph: &'a Csr, assignment: &Assignment, members: Option<&[bool]>) -> Cow<'a, Csr> {
@@ -99,8 +165,9 @@ fn is_member(members: Option<&[bool]>, node: u32) -> bool {
 }
 
 /// Cuts parts, one after the other, with scratch that is as long as the graph has nodes.
+#[derive(Debug)]
 struct Cutter<'a> {
-    graph: &'a Csr,
+    graph: Cow<'a, Csr>,
     owners: &'a [u32],
     n_parts: u32,
     /// Where each node stands in its own part's `own_ids`; known once that part has been cut.
@@ -114,7 +181,7 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(graph: &'a Csr, assignment: &'a Assignment) -> Self {
+    fn new(graph: Cow<'a, Csr>, assignment: &'a Assignment) -> Self {
         let n_nodes = graph.n_rows();
         Self {
             graph,
@@ -183,12 +250,7 @@ impl<'a> Cutter<'a> {
                 reads.extend(columns.map(|&column| (*reader, self.local[column as usize])));
             }
         }
-        reads.sort_unstable();
-        reads.dedup();
-        reads
-            .chunk_by(|a, b| a.0 == b.0)
-            .map(|pairs| (pairs[0].0, pairs.iter().map(|&(_, row)| row).collect()))
-            .collect()
+        by_reader(reads)
     }
 
     fn owner(&self, node: u32) -> u32 {
@@ -235,6 +297,14 @@ impl BlockBuilder {
             edges,
         }
     }
+}
+
+/// The rows that each reader reads, out of pairs of both in any order.
+fn by_reader(mut reads: Vec<(u32, u32)>) -> Vec<(u32, Vec<u32>)> {
+    reads.sort_unstable();
+    reads.dedup();
+    let same_reader = reads.chunk_by(|a, b| a.0 == b.0);
+    same_reader.map(|pairs| (pairs[0].0, pairs.iter().map(|&(_, row)| row).collect())).collect()
 }
 
 fn push_send(plan: &mut HaloPlan, reader: u32, rows: Vec<u32>) {

@@ -2,13 +2,15 @@
 //!
 //! Three steps, each usable alone: a [`Partitioner`] assigns every node to a part, [`quality`] measures
 //! the assignment, and [`build_parts`] cuts the graph into [`PartGraph`](sylvie_graph::PartGraph)s with
-//! the halo plan that both sides of an exchange share. Nothing here knows tensors or training, prints
-//! or reads a file.
+//! the halo plan that both sides of an exchange share. [`NewFolder`] writes parts with their features,
+//! labels and roles as a folder, one file a part, and [`PartitionFolder`] reads them back one at a time.
+//! Nothing here knows tensors or training, or prints.
 #![doc = "\n"]
 #![doc = include_str!("../README.md")]
 
 mod contiguous;
 mod error;
+mod folder;
 mod halo;
 mod kway;
 mod method;
@@ -19,7 +21,11 @@ mod repair;
 
 pub use contiguous::Contiguous;
 pub use error::PartitionError;
-pub use halo::{build_part, build_parts};
+pub use folder::{
+    About, ArrayFault, CleaningCounts, Existing, FeatureKind, FolderError, FolderFault, FolderPart,
+    LabelKind, Manifest, NewFolder, PartContents, PartFile, PartitionFolder, Source,
+};
+pub use halo::{PartCutter, build_part, build_parts};
 pub use kway::{Metis, Objective};
 pub use method::Method;
 pub use partitioner::Partitioner;

@@ -1,9 +1,10 @@
 //! Figures that tell a good assignment from a bad one.
 
+use serde::{Deserialize, Serialize};
 use sylvie_graph::{Assignment, Csr};
 
 /// How much an assignment makes its parts exchange, and how evenly it spreads the work.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Number of parts, empty ones counted.
     pub n_parts: u32,
@@ -22,7 +23,7 @@ pub struct Quality {
 }
 
 /// Counts of one part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartQuality {
     /// Own nodes.
     pub n_nodes: usize,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sylvie_graph::{Assignment, Block, Csr, Direction, PartGraph, clean_edges};
-use sylvie_partition::{Contiguous, Partitioner, build_part, build_parts};
+use sylvie_partition::{Contiguous, PartCutter, Partitioner, build_part, build_parts};
 
 use crate::graphs::{Case, cases};
 
@@ -108,10 +108,12 @@ fn check(graph: &Csr, assignment: &Assignment, members: Option<&[bool]>) -> Vec<
 
 proptest! {
     #[test]
-    fn parts_reassemble_and_mirror(Case { graph, assignment, flags } in cases()) {
+    fn parts_reassemble_and_mirror(Case { graph, assignment, flags, .. } in cases()) {
         for members in [None, Some(&flags[..])] {
             let parts = check(&graph, &assignment, members);
-            for part in 0..assignment.n_parts() {
+            let mut cutter = PartCutter::new(&graph, &assignment, members);
+            for part in (0..assignment.n_parts()).rev() {
+                prop_assert_eq!(&cutter.cut(part), &parts[part as usize]);
                 let alone = build_part(&graph, &assignment, members, part);
                 prop_assert_eq!(&alone, &parts[part as usize]);
             }

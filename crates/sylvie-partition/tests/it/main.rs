@@ -1,6 +1,9 @@
-//! Assignments, quality figures and parts against brute force.
+//! Assignments, quality figures, parts and their folders against brute force.
 
+mod altered;
+mod folder;
 mod graphs;
 mod halo;
 mod partitioners;
+mod places;
 mod quality;

@@ -18,7 +18,7 @@ fn max_over_mean(counts: &[usize]) -> f64 {
 
 proptest! {
     #[test]
-    fn figures_match_sets(Case { graph, assignment, flags } in cases()) {
+    fn figures_match_sets(Case { graph, assignment, flags, .. } in cases()) {
         let owners = assignment.parts();
         let figures = quality(&graph, &assignment, &flags);
         let mut cut_edges = 0;
