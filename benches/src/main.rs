@@ -1,4 +1,4 @@
-//! Measurements: `cargo xtask bench codec`, `metadata`, `policies`.
+//! Measurements: `cargo xtask bench codec`, `metadata`, `policies`, `convergence`.
 //!
 //! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
@@ -10,6 +10,7 @@ use codec::Operation;
 use sylvie_lowbit::Width;
 
 mod codec;
+mod convergence;
 mod metadata;
 mod policies;
 mod rounds;
@@ -30,6 +31,8 @@ enum What {
     Metadata,
     /// Exchange policies over a modelled link, against what its bandwidth implies and the paper's figures.
     Policies(policies::PoliciesArguments),
+    /// Loss and validation score of runs over epochs, as a plot.
+    Convergence(convergence::ConvergenceArguments),
 }
 
 #[derive(Debug, Args)]
@@ -56,6 +59,7 @@ fn main() -> Result<()> {
         What::Codec(arguments) => codec::measure(&arguments.plan()),
         What::Metadata => metadata::measure(),
         What::Policies(arguments) => policies::measure(&arguments)?,
+        What::Convergence(arguments) => convergence::draw(&arguments)?,
     }
     Ok(())
 }
