@@ -51,8 +51,14 @@ Columns: own nodes of a part, edges that they read, training nodes, halo rows (n
 that they read) and halo rows as a share of own nodes. A balance is the largest part's count over the \
 mean: 1 is even.
 
-Example:
-  sylvie partition --data photo.npz --parts 8 --objective cut")]
+A partition folder holds manifest.json and a safetensors file a part, with edges, halo plan, features, \
+labels and roles. It is written beside --out, under its name with .new, and renamed when it is whole. Once \
+it is there, the graph itself is not needed any more.
+
+Examples:
+  sylvie partition --data photo.npz --parts 8 --objective cut
+  sylvie partition --data photo.npz --parts 8 --out photo.parts
+  sylvie train --partition photo.parts")]
 pub(crate) struct PartitionArgs {
     #[command(flatten)]
     pub(crate) data: DataFlags,
@@ -66,6 +72,15 @@ pub(crate) struct PartitionArgs {
     /// What metis makes small: volume (rows sent) or cut (edges between parts).
     #[arg(long, value_name = "NAME", default_value_t = Objective::Volume)]
     pub(crate) objective: Objective,
+    /// Folder for the parts, one file each, for `train --partition`; without it nothing is written.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the partition that lies in --out, at the end; until then the new one is beside it.
+    #[arg(long, requires = "out")]
+    pub(crate) overwrite: bool,
+    /// Write parts of the graph of the training nodes too, for inductive training.
+    #[arg(long, requires = "out")]
+    pub(crate) inductive: bool,
     /// Seed of metis and random.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1,
           value_parser = seed)]
@@ -133,6 +148,7 @@ Examples:
   sylvie train
   sylvie train --data photo.npz --model gcn --parts 8 --out runs/photo
   sylvie train --data photo.npz --preset sylvie-a --staleness 5 --epochs 300 --patience 10
+  sylvie train --partition photo.parts --model gcn
   sylvie train --data photo.npz --link 1Gbps,50us --trace trace.json
   sylvie train --config runs/photo/run.toml --seed 2 --out runs/photo-2";
 
@@ -145,6 +161,9 @@ pub(crate) struct TrainedArgs {
     /// Graph, with as many features and classes as the run's. [default: the run's]
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<String>,
+    /// Partition folder to compute on, which takes the place of --data. [default: the run's]
+    #[arg(long, value_name = "DIR", conflicts_with = "data")]
+    pub(crate) partition: Option<String>,
     /// Its format, where the path does not tell.
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,

@@ -6,16 +6,19 @@ use serde::Serialize;
 use sylvie::comm::Communicator as _;
 use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
+use sylvie::partition::PartitionFolder;
 use sylvie::pipeline::{Instruments, PartData, evaluate};
 
 use crate::args::{EvaluateArgs, TrainedArgs};
 use crate::clock::SystemClock;
 use crate::console::{Console, score};
+use crate::flags::{DataFlags, RunFlags};
 use crate::metrics::{ScoreLine, score_warning};
 use crate::model_file::{LabelKind, ModelFile};
+use crate::partitioned::Given;
 use crate::run_folder::{MODEL, SETTINGS};
 use crate::settings::RunSettings;
-use crate::{config, load, ranks};
+use crate::{config, load, partitioned, ranks};
 
 /// A trained network, and a graph to use it on.
 pub(crate) struct Trained {
@@ -35,7 +38,10 @@ impl Trained {
         let run = args.run.clone();
         let file = ModelFile::read(&run.join(MODEL))?;
         let is_its_own = args.data.is_none();
-        let settings = settings(args)?;
+        let (settings, partition) = settings(args)?;
+        if let Some(folder) = partition {
+            return Self::on_parts(settings, &folder, file, console);
+        }
         let dataset = load::read(&settings, console);
         let dataset = match dataset {
             Err(error) if is_its_own => {
@@ -43,20 +49,58 @@ impl Trained {
             }
             other => other?,
         };
-        let model = load::model(&settings, &dataset)?;
+        let model = load::model(&settings, dataset.features.n_cols(), &dataset.labels)?;
         file.check(&model, LabelKind::of(&dataset.labels), &settings.shown_data())?;
         let weights = file.into_weights(&model)?;
-        let metric = load::metric(&settings, &dataset)?;
+        let metric = load::metric(&settings, &dataset.labels)?;
         let assignment = load::assign(&settings, &dataset, console)?;
         let parts = load::whole_parts(&dataset, &assignment);
         Ok(Self { settings, model, weights, metric, parts })
     }
+
+    /// The same on the parts of a partition folder.
+    fn on_parts(
+        settings: RunSettings,
+        folder: &PartitionFolder,
+        file: ModelFile,
+        console: Console,
+    ) -> Result<Self> {
+        let manifest = folder.manifest();
+        let parts = partitioned::read_all(folder, console)?;
+        let labels = partitioned::labels(&parts)?;
+        let model = load::model(&settings, manifest.n_features, labels)?;
+        file.check(&model, LabelKind::of(labels), &settings.shown_data())?;
+        let weights = file.into_weights(&model)?;
+        let metric = load::metric(&settings, labels)?;
+        let parts = parts.into_iter().map(|part| partitioned::whole_part(part, manifest.directed));
+        Ok(Self { settings, model, weights, metric, parts: parts.collect() })
+    }
 }
 
-/// The run's settings, but for what is given.
-fn settings(args: TrainedArgs) -> Result<RunSettings> {
+/// The run's settings, but for what is given, and the partition folder where they name one.
+fn settings(args: TrainedArgs) -> Result<(RunSettings, Option<PartitionFolder>)> {
     let mut settings = RunSettings::default();
-    settings.apply(config::read(&args.run.join(SETTINGS))?);
+    let of_run = config::read(&args.run.join(SETTINGS))?;
+    let mut given = Given::default();
+    let is_its_own = args.data.is_none() && args.partition.is_none();
+    if is_its_own {
+        // What is at the run's path by now must be what it was trained on.
+        given.note(&of_run);
+    }
+    settings.apply(of_run);
+    if args.data.is_some() || args.partition.is_some() {
+        settings.partition = args.partition;
+    }
+    given.note(&RunFlags {
+        data: DataFlags {
+            format: args.format,
+            split_seed: args.split_seed,
+            split_index: args.split_index,
+            ..DataFlags::default()
+        },
+        parts: args.parts,
+        ..RunFlags::default()
+    });
     if let Some(data) = args.data
         && data != settings.data
     {
@@ -69,8 +113,15 @@ fn settings(args: TrainedArgs) -> Result<RunSettings> {
     settings.split_index = args.split_index.unwrap_or(settings.split_index);
     settings.parts = args.parts.unwrap_or(settings.parts);
     settings.threads = args.threads;
+    let folder = partitioned::open(&mut settings, &given);
+    let folder = match folder {
+        Err(error) if is_its_own => {
+            return Err(error.context("the run's own partition (--partition gives another)"));
+        }
+        other => other?,
+    };
     settings.check().context("the run's settings")?;
-    Ok(settings)
+    Ok((settings, folder))
 }
 
 /// Scores a trained network.

@@ -79,6 +79,10 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) init: Option<String>,
 
+    /// Partition folder that `sylvie partition --out` wrote. It decides the graph, how it was read and
+    /// split, and --inductive; such flags beside it must say the same.
+    #[arg(long, value_name = "DIR", help_heading = "Parts and exchange")]
+    pub(crate) partition: Option<String>,
     /// Parts of the graph; each is trained by a rank of its own. [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Parts and exchange", value_parser = parts)]
     pub(crate) parts: Option<u32>,

@@ -1,9 +1,11 @@
 //! From a path to what each rank holds.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Error, Result, ensure};
-use sylvie::data;
+use sylvie::data::{self, shown};
 use sylvie::gnn::{Metric, ModelConfig};
-use sylvie::graph::{Assignment, Dataset, Role};
+use sylvie::graph::{Assignment, Dataset, Labels, Role};
 use sylvie::partition::{Quality, build_parts, quality};
 use sylvie::pipeline::{PartData, RankInput};
 
@@ -36,13 +38,16 @@ fn start_readers() -> Result<()> {
     )
 }
 
-/// The network for this graph.
+/// The network for so many features and such labels.
 ///
 /// # Errors
 /// A network that cannot be built, or that would be too large.
-pub(crate) fn model(settings: &RunSettings, dataset: &Dataset) -> Result<ModelConfig> {
-    let n_classes = dataset.labels.n_classes() as usize;
-    let model = settings.model_config(dataset.features.n_cols(), n_classes);
+pub(crate) fn model(
+    settings: &RunSettings,
+    n_features: usize,
+    labels: &Labels,
+) -> Result<ModelConfig> {
+    let model = settings.model_config(n_features, labels.n_classes() as usize);
     model
         .check()
         .with_context(|| format!("{}: the network cannot be built", settings.shown_data()))?;
@@ -60,18 +65,29 @@ pub(crate) fn model(settings: &RunSettings, dataset: &Dataset) -> Result<ModelCo
 ///
 /// # Errors
 /// A metric that is not defined for the labels.
-pub(crate) fn metric(settings: &RunSettings, dataset: &Dataset) -> Result<Metric> {
-    let is_multi = dataset.labels.is_multi();
+pub(crate) fn metric(settings: &RunSettings, labels: &Labels) -> Result<Metric> {
+    let is_multi = labels.is_multi();
     let suitable = if is_multi { Metric::MicroF1 } else { Metric::Accuracy };
     let metric = settings.metric.unwrap_or(suitable);
     ensure!(
-        metric.fits(&dataset.labels),
+        metric.fits(labels),
         "{metric} is defined for two classes or for nodes with several classes, and {} has {} \
          classes, one a node; take --metric accuracy",
         settings.shown_data(),
-        dataset.labels.n_classes()
+        labels.n_classes()
     );
     Ok(metric)
+}
+
+/// A graph in one line: nodes, directed edges, features and classes; training, validation and test nodes.
+pub(crate) fn description(name: &str, sizes: [usize; 4], roles: [usize; 3]) -> String {
+    let [n_nodes, n_edges, n_features, n_classes] = sizes;
+    let [n_train, n_val, n_test] = roles;
+    format!(
+        "{}: {n_nodes} nodes, {n_edges} directed edges, {n_features} features, {n_classes} classes; \
+         {n_train} training, {n_val} validation, {n_test} test nodes",
+        shown(Path::new(name)),
+    )
 }
 
 /// One flag a node: whether it is trained on.

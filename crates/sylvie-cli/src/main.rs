@@ -22,6 +22,7 @@ mod memory;
 mod metrics;
 mod model_file;
 mod partition;
+mod partitioned;
 mod predict;
 mod ranks;
 mod run_folder;

@@ -4,17 +4,19 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
-use sylvie::partition::{PartQuality, Quality, quality};
+use sylvie::data::shown;
+use sylvie::graph::Dataset;
+use sylvie::partition::{About, Existing, NewFolder, PartQuality, Quality, Source, quality};
 
 use crate::args::PartitionArgs;
 use crate::console::Console;
 use crate::load;
 use crate::settings::RunSettings;
 
-/// Splits a graph and shows the quality of the split.
+/// Splits a graph, shows the quality of the split, and writes the parts where a folder is asked for.
 ///
 /// # Errors
-/// A graph that cannot be read or split.
+/// A graph that cannot be read or split; a folder that cannot be written.
 pub(crate) fn run(args: PartitionArgs) -> Result<()> {
     let console = Console::json_if(args.json);
     let settings = RunSettings {
@@ -24,11 +26,36 @@ pub(crate) fn run(args: PartitionArgs) -> Result<()> {
         seed: args.seed,
         ..RunSettings::of_data(args.data)
     };
+    let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
+    let folder = args.out.as_deref().map(|path| NewFolder::create(path, existing)).transpose()?;
     let dataset = load::read(&settings, console)?;
     let assignment = load::assign(&settings, &dataset, console)?;
     let quality = quality(&dataset.graph, &assignment, &load::training_nodes(&dataset));
+    if let Some(folder) = folder {
+        let about = about(&settings, &dataset, args.inductive);
+        console.during("writing parts", || folder.write(&dataset, &assignment, &about))?;
+    }
     console.json(&QualityLine::new(&settings, &quality))?;
-    console.line(to_text(&settings, &quality))
+    console.line(to_text(&settings, &quality))?;
+    args.out.map_or(Ok(()), |path| console.line(format!("parts in {}", shown(&path))))
+}
+
+/// What the folder says of how it came about.
+fn about(settings: &RunSettings, dataset: &Dataset, inductive: bool) -> About {
+    About {
+        source: Source {
+            name: dataset.name.clone(),
+            data: settings.data.clone(),
+            format: settings.format.map(|format| format.to_string()),
+            normalize: settings.normalize.to_string(),
+            split_seed: settings.split_seed,
+            split_index: settings.split_index,
+        },
+        partitioner: settings.partitioner.to_string(),
+        objective: settings.objective.to_string(),
+        seed: settings.seed,
+        inductive,
+    }
 }
 
 /// Quality as JSON. Edges are directed.

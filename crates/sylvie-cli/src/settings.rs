@@ -51,6 +51,9 @@ pub(crate) struct RunSettings {
     /// File of the starting weights, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) init: Option<String>,
+    /// Partition folder, where there is one; it decides what is read and how it is split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partition: Option<String>,
     /// Parts.
     pub(crate) parts: u32,
     /// How nodes are assigned to parts.
@@ -102,6 +105,7 @@ impl Default for RunSettings {
             dropout: 0.5,
             norm: NormKind::Layer,
             init: None,
+            partition: None,
             parts: 4,
             partitioner: Method::Metis,
             objective: Objective::Volume,
@@ -168,6 +172,7 @@ impl RunSettings {
         set(&mut self.dropout, flags.dropout);
         set(&mut self.norm, flags.norm);
         set_optional(&mut self.init, flags.init);
+        set_optional(&mut self.partition, flags.partition);
         set(&mut self.parts, flags.parts);
         set(&mut self.partitioner, flags.partitioner);
         set(&mut self.objective, flags.objective);

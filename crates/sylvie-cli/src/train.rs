@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use sylvie::data::shown;
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Dataset, Role};
-use sylvie::partition::Quality;
+use sylvie::partition::{PartitionFolder, Quality};
 use sylvie::pipeline::{
     EpochRecord, Instruments, Observer, ObserverError, RankInput, Tracer, TrainOutcome,
     TrainSettings, train,
@@ -17,14 +17,16 @@ use sylvie::pipeline::{
 use crate::args::TrainArgs;
 use crate::clock::SystemClock;
 use crate::console::{Console, Mode, score};
+use crate::flags::RunFlags;
 use crate::load;
 use crate::metrics::{EpochLine, score_warning};
 use crate::model_file::{self, LabelKind, ModelFile};
+use crate::partitioned::Given;
 use crate::run_folder::{OpenFolder, RunFolder};
 use crate::settings::RunSettings;
 use crate::summary::{EpochFigures, Summary};
 use crate::trace::{Spans, TraceFile};
-use crate::{config, ranks};
+use crate::{config, partitioned, ranks};
 
 /// Trains a network and leaves a run folder where one is asked for.
 ///
@@ -32,12 +34,7 @@ use crate::{config, ranks};
 /// Settings, files or data that cannot be used; whatever ends the training early.
 pub(crate) fn run(args: TrainArgs) -> Result<()> {
     let console = if args.quiet { Console::quiet() } else { Console::json_if(args.json) };
-    let mut settings = RunSettings::default();
-    if let Some(path) = &args.config {
-        settings.apply(config::read(path)?);
-    }
-    settings.apply(args.flags);
-    settings.check()?;
+    let (mut settings, partition) = settings(args.config.as_deref(), args.flags)?;
     let folder =
         args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
     let folder = folder.transpose()?;
@@ -46,7 +43,10 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
     let initial = initial.transpose()?;
 
-    let prepared = prepare(&mut settings, console)?;
+    let prepared = match partition {
+        Some(folder) => prepare_parts(&mut settings, &folder, console)?,
+        None => prepare(&mut settings, console)?,
+    };
     let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
     let Prepared { model, labels, metric, inputs, quality } = prepared;
     let train_settings = settings.train_settings(model.clone(), metric, initial);
@@ -80,6 +80,25 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     }
 }
 
+/// The settings of the run, and the partition folder where they name one.
+///
+/// # Errors
+/// Settings that cannot be, alone or together, or that are not those of the folder.
+fn settings(
+    config: Option<&Path>,
+    flags: RunFlags,
+) -> Result<(RunSettings, Option<PartitionFolder>)> {
+    let mut settings = RunSettings::default();
+    let mut given = Given::default();
+    for flags in [config.map(config::read).transpose()?, Some(flags)].into_iter().flatten() {
+        given.note(&flags);
+        settings.apply(flags);
+    }
+    let folder = partitioned::open(&mut settings, &given)?;
+    settings.check()?;
+    Ok((settings, folder))
+}
+
 /// Begins the trace, which takes the place of no file of the run.
 fn create_trace(path: &Path, folder: Option<&RunFolder>) -> Result<TraceFile> {
     let is_taken = folder.is_some_and(|folder| folder.is_own(path));
@@ -101,36 +120,57 @@ struct Prepared {
 fn prepare(settings: &mut RunSettings, console: Console) -> Result<Prepared> {
     let dataset = load::read(settings, console)?;
     console.line(describe(&dataset))?;
-    let metric = load::metric(settings, &dataset)?;
+    let metric = load::metric(settings, &dataset.labels)?;
     settings.metric = Some(metric);
     settings.threads = Some(settings.n_threads());
-    let model = load::model(settings, &dataset)?;
+    let model = load::model(settings, dataset.features.n_cols(), &dataset.labels)?;
     let assignment = load::assign(settings, &dataset, console)?;
     let (inputs, quality) = load::rank_inputs(settings, &dataset, &assignment);
-    if quality.n_parts > 1 {
-        console.line(format!(
-            "{} parts ({}): {} directed edges between parts, {} halo rows",
-            quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
-        ))?;
-    }
+    show_quality(settings, &quality, console)?;
     let labels = LabelKind::of(&dataset.labels);
     Ok(Prepared { model, labels, metric, inputs, quality })
+}
+
+/// Reads the parts of a partition folder, and settles what could not be settled without them.
+fn prepare_parts(
+    settings: &mut RunSettings,
+    folder: &PartitionFolder,
+    console: Console,
+) -> Result<Prepared> {
+    let manifest = folder.manifest();
+    console.line(partitioned::describe(manifest))?;
+    let parts = partitioned::read_all(folder, console)?;
+    let labels = partitioned::labels(&parts)?;
+    let metric = load::metric(settings, labels)?;
+    settings.metric = Some(metric);
+    settings.threads = Some(settings.n_threads());
+    let model = load::model(settings, manifest.n_features, labels)?;
+    let labels = LabelKind::of(labels);
+    let quality = manifest.trained_quality().clone();
+    show_quality(settings, &quality, console)?;
+    let inputs = parts.into_iter().map(|part| partitioned::rank_input(part, manifest.directed));
+    Ok(Prepared { model, labels, metric, inputs: inputs.collect(), quality })
+}
+
+/// What the parts cost, in a line.
+fn show_quality(settings: &RunSettings, quality: &Quality, console: Console) -> Result<()> {
+    if quality.n_parts == 1 {
+        return Ok(());
+    }
+    console.line(format!(
+        "{} parts ({}): {} directed edges between parts, {} halo rows",
+        quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
+    ))
 }
 
 /// A graph in one line.
 fn describe(dataset: &Dataset) -> String {
     let count = |role| dataset.split.count(role);
-    format!(
-        "{}: {} nodes, {} directed edges, {} features, {} classes; {} training, {} validation, {} \
-         test nodes",
-        shown(Path::new(&dataset.name)),
-        dataset.n_nodes(),
-        dataset.graph.n_edges(),
-        dataset.features.n_cols(),
-        dataset.labels.n_classes(),
-        count(Role::Train),
-        count(Role::Val),
-        count(Role::Test),
+    let (n_features, n_classes) = (dataset.features.n_cols(), dataset.labels.n_classes() as usize);
+    load::description(
+        &dataset.name,
+        [dataset.n_nodes(), dataset.graph.n_edges(), n_features, n_classes],
+        [Role::Train, Role::Val, Role::Test].map(count),
     )
 }
 

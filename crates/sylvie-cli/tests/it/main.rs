@@ -3,6 +3,7 @@
 mod commands;
 mod exchange;
 mod files;
+mod partitioned;
 mod policies;
 mod program;
 mod refusals;
