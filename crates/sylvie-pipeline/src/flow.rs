@@ -135,6 +135,8 @@ pub(crate) struct Flow<B: Wire> {
     /// Gradient of the output of the layer that goes back next.
     gradient: Option<B::Matrix>,
     halo_gradients: Vec<(usize, B::Matrix)>,
+    /// The sample of the rows whose gradients these are.
+    gradient_sample: Option<Arc<Sample<B>>>,
     /// Gradients of boundary rows, from their readers.
     boundary: Option<Arc<B::Matrix>>,
     /// Weight gradients of the layer that went back last.
@@ -154,6 +156,7 @@ impl<B: Wire> Default for Flow<B> {
             going_back: None,
             gradient: None,
             halo_gradients: Vec::new(),
+            gradient_sample: None,
             boundary: None,
             weight_gradients: None,
             loss_sum: 0.0,
@@ -255,19 +258,14 @@ impl<B: Wire> Flow<B> {
             parts,
             rows,
             stage: Arc::clone(pace.stage),
-            sample: self.sample_to_send(pace, pass),
+            // Backward that of the rows that were read, which may be those of the epoch before.
+            sample: match pass {
+                Pass::Forward => pace.sample.cloned(),
+                Pass::Backward => self.gradient_sample.clone(),
+            },
             mask: if pass == Pass::Backward { dropout } else { None },
             delivery: if is_synchronous { Delivery::AtOnce } else { Delivery::WhenThere },
             smoothing: pace.smoothing(pass),
-        }
-    }
-
-    /// Forward the epoch's own sample; backward that of the rows that were read, which may be those of
-    /// the epoch before.
-    fn sample_to_send(&self, pace: Pace<'_, B>, pass: Pass) -> Option<Arc<Sample<B>>> {
-        match (pass, &self.going_back) {
-            (Pass::Forward, _) | (Pass::Backward, None) => pace.sample.cloned(),
-            (Pass::Backward, Some(back)) => back.sample.clone(),
         }
     }
 
@@ -379,6 +377,7 @@ impl<B: Wire> Flow<B> {
             }
             Third::Halo(parts) => {
                 let back = self.going_back.as_mut().expect("a layer going back");
+                self.gradient_sample.clone_from(&back.sample);
                 let Halo { blocks, .. } = std::mem::take(&mut self.halo);
                 for (block, planned) in stage.plan.halo.iter().enumerate() {
                     if let Parts::Owner(part) = parts

@@ -183,7 +183,7 @@ pub(crate) fn combine(
     for (rank, bytes) in ranks.iter().enumerate() {
         shares.push(RankEpoch::from_bytes(bytes).ok_or(rank)?);
     }
-    let sum = |of: fn(&RankEpoch) -> u64| shares.iter().map(of).sum();
+    let sum = |of: fn(&RankEpoch) -> u64| shares.iter().map(of).fold(0, u64::saturating_add);
     let loss_sum: f64 = shares.iter().map(|share| share.loss_sum).sum();
     let epoch_s: f64 = shares.iter().map(|share| share.epoch.as_secs_f64()).sum();
     let times: Vec<RankTimes> = shares.iter().map(RankEpoch::times).collect();

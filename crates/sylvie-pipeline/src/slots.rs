@@ -4,7 +4,7 @@ use sylvie_comm::Purpose;
 use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
-use crate::communication::{Arrived, CommHandle, Job, Smoothing};
+use crate::communication::{Arrived, CommHandle, Job, MAX_DUE, Smoothing};
 use crate::error::TrainError;
 
 /// One slot for each layer and pass of training, and one for evaluation.
@@ -41,7 +41,13 @@ impl<B: Wire> Slots<B> {
 
     pub(crate) fn start(&mut self, handle: &CommHandle<B>, job: Job<B>) -> Result<(), TrainError> {
         let n_deliveries = if matches!(job.smoothing, Smoothing::Beside(_)) { 2 } else { 1 };
-        self.slots[job.slot].n_due += n_deliveries;
+        let n_due = &mut self.slots[job.slot].n_due;
+        *n_due += n_deliveries;
+        assert!(
+            *n_due <= MAX_DUE,
+            "{n_due} deliveries are due in slot {}, {MAX_DUE} fit",
+            job.slot
+        );
         handle.start(job)
     }
 

@@ -270,7 +270,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             let planned = &stage.plan.halo[*block];
             let (owner, n_cols) = (planned.owner, backend.shape(rows).1);
             let kept = sample.map(|sample| &sample.halo[*block]);
-            if kept.is_some_and(|kept| kept.n_rows == 0) {
+            if kept.map_or(planned.ids.len(), |kept| kept.n_rows) == 0 {
                 continue;
             }
             let buffer = self.buffers.take(backend, owner, call.pass);

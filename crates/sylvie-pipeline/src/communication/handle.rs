@@ -76,7 +76,8 @@ impl<B: Wire> CommHandle<B> {
         self.send(Command::Gather { epoch, bytes })?;
         match self.answers.recv() {
             Ok(Answer::Gathered(all)) => Ok(all),
-            Ok(Answer::Counts(..)) | Err(_) => Err(TrainError::CommunicationEnded),
+            Ok(Answer::Counts(..)) => panic!("counts instead of gathered bytes"),
+            Err(_) => Err(TrainError::CommunicationEnded),
         }
     }
 
@@ -91,18 +92,19 @@ impl<B: Wire> CommHandle<B> {
         self.send(Command::Counts)?;
         match self.answers.recv() {
             Ok(Answer::Counts(traffic, times)) => Ok((traffic, times)),
-            Ok(Answer::Gathered(_)) | Err(_) => Err(TrainError::CommunicationEnded),
+            Ok(Answer::Gathered(_)) => panic!("gathered bytes instead of counts"),
+            Err(_) => Err(TrainError::CommunicationEnded),
         }
     }
 }
 
 /// Adds up gathered counts.
 pub(crate) fn sum_counts(rank: usize, all: &[Vec<u8>]) -> Result<u64, TrainError> {
-    let mut sum = 0;
+    let mut sum = 0_u64;
     for (peer, bytes) in all.iter().enumerate() {
         let word = bytes.first_chunk::<8>();
-        let word = word.ok_or(TrainError::Damaged { rank, peer, what: "counts" })?;
-        sum += u64::from_le_bytes(*word);
+        let added = word.and_then(|word| sum.checked_add(u64::from_le_bytes(*word)));
+        sum = added.ok_or(TrainError::Damaged { rank, peer, what: "counts" })?;
     }
     Ok(sum)
 }

@@ -109,7 +109,7 @@ pub(crate) enum Arrived<B: Wire> {
     Halo { blocks: Vec<(usize, Input<B>)>, sample: Option<Arc<Sample<B>>> },
     /// Gradients of the boundary rows, added up over their readers.
     Boundary(Arc<B::Matrix>),
-    /// Gradients of other parts' rows were exchanged, of this one's not yet.
+    /// This round was about another part's rows.
     Nothing,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct CommNeeds {
 /// Commands that may wait for the communication thread.
 const N_QUEUED: usize = 256;
 /// Results that may wait in a slot: an epoch's, those of the next, and their averages.
-const N_DELIVERED: usize = 8;
+pub(crate) const MAX_DUE: usize = 8;
 
 /// Runs `compute` on a thread of its own, and serves its commands on this one.
 ///
@@ -208,7 +208,7 @@ const STACK_BYTES: usize = 16 << 20;
 
 fn connect<B: Wire>(rank: usize, size: usize, n_slots: usize) -> (CommHandle<B>, Ends<B>) {
     let (command, commands) = bounded(N_QUEUED);
-    let (slots_in, slots_out) = (0..n_slots).map(|_| bounded(N_DELIVERED)).unzip();
+    let (slots_in, slots_out) = (0..n_slots).map(|_| bounded(MAX_DUE)).unzip();
     // A layer's sums at a time, and no more layers than a byte counts.
     let (reduce, reduced) = bounded(N_QUEUED);
     let (answer, answers) = bounded(1);
@@ -285,25 +285,21 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         Ok(())
     }
 
-    /// Delivers what has arrived; whether anything had.
+    /// Delivers the first exchange that has arrived; whether one had. Commands come before the next.
     fn land(
         &mut self,
         ends: &Ends<B>,
         flights: &mut Vec<Flight<B, C::Pending>>,
     ) -> Result<bool, TrainError> {
-        let mut has_landed = false;
-        let mut next = 0;
-        while let Some(flight) = flights.get(next) {
+        for (next, flight) in flights.iter().enumerate() {
             // A slot's rows are delivered in the order in which they were sent.
             let is_next = flights[..next].iter().all(|earlier| earlier.slot() != flight.slot());
             if is_next && self.has_arrived(flight)? {
                 let flight = flights.remove(next);
                 self.complete(flight, &ends.slots)?;
-                has_landed = true;
-            } else {
-                next += 1;
+                return Ok(true);
             }
         }
-        Ok(has_landed)
+        Ok(false)
     }
 }
