@@ -49,7 +49,8 @@ pub enum Memory {
     /// A layer's whole halo.
     #[default]
     All,
-    /// The rows of one remote part: fetched, aggregated and dropped before the next (SAR).
+    /// The rows of one remote part: fetched, aggregated and dropped before the next (SAR). Raw features
+    /// are fetched at once before the first epoch, and attention keeps them.
     Sequential,
 }
 

@@ -26,7 +26,8 @@ pub struct RankTimes {
     pub decode_ms: f64,
     /// While an exchange was under way and its rows were neither encoded nor decoded.
     pub network_ms: f64,
-    /// The part of encoding, network and decoding during which the compute thread went on.
+    /// Encoding, network and decoding, less what the compute thread stood still for rows: an estimate of
+    /// what computing, or waiting for sums, hid.
     pub hidden_ms: f64,
 }
 

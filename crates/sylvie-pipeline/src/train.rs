@@ -36,7 +36,8 @@ pub struct TrainOutcome {
     /// Host values of the weights at the best epoch, a tensor an entry, in the order of
     /// `sylvie_gnn::Weights::specs`.
     pub weights: Vec<Vec<f32>>,
-    /// Bytes that the same exchanges of one epoch take in full precision, over all ranks.
+    /// Bytes that one epoch takes when every boundary row goes each way once in full precision, over all
+    /// ranks.
     pub fp32_bytes_per_epoch: u64,
     /// Bytes sent for raw features before the first epoch, over all ranks.
     pub setup_bytes: u64,
