@@ -56,8 +56,8 @@ impl MessageLength for Vec<u8> {
 /// - A rank waits for every exchange that it has started, in any order, before it leaves.
 ///
 /// # What is not promised
-/// See the [crate documentation](crate#not-promised). In particular a transport need not be `Send`
-/// (an MPI communicator lives on the thread that made it), and bytes may move only inside calls.
+/// See the [crate documentation](crate#not-promised). In particular a transport need not be `Send`,
+/// and bytes may move only inside calls.
 ///
 /// # Errors
 /// Every call may return [`CommError::Aborted`], [`CommError::Timeout`] and [`CommError::Departed`].

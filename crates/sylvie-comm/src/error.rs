@@ -104,4 +104,10 @@ pub enum CommError {
         /// Values of the peer.
         found: usize,
     },
+    /// A peer's message is not one of this program, or of another version of it.
+    #[error("rank {peer} sent what this program cannot read; it may run another version")]
+    Unreadable {
+        /// The sender.
+        peer: usize,
+    },
 }

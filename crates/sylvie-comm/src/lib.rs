@@ -15,6 +15,9 @@
 //! down with the first that fails. A [`LinkModel`] makes them wait for their messages at least as
 //! long as a network of that bandwidth and latency would: for experiments without a cluster.
 //!
+//! With feature `mpi` there are `Mpi` and `run_mpi` besides: ranks are processes, on one host or many,
+//! started by an MPI library's launcher. A rank that fails ends the job there, on every host.
+//!
 //! What this crate must never know: graphs, rows, bit widths. It counts payload and metadata bytes
 //! because the caller says which is which.
 //!
@@ -31,8 +34,12 @@
 //!   so one that computes for ever keeps its run waiting.
 
 mod communicator;
+mod contract;
 mod error;
 mod link;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod panic_text;
 mod reduction;
 mod tag;
 mod threads;
@@ -41,6 +48,8 @@ mod traffic;
 pub use communicator::{Communicator, Incoming, MessageLength, Outgoing, Received};
 pub use error::{CommError, Operation};
 pub use link::{LinkModel, LinkModelError};
+#[cfg(feature = "mpi")]
+pub use mpi::{Mpi, MpiError, MpiExchange, MpiFault, MpiOptions, mpi_library, run_mpi};
 pub use sylvie_random::Pass;
 pub use tag::{Purpose, Tag};
 pub use threads::{PendingExchange, RankError, ThreadOptions, Threads, run_ranks};

@@ -22,7 +22,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::{
     CommError, Communicator, Incoming, LinkModel, MessageLength, Operation, Outgoing, Received,
-    Tag, Traffic, reduction,
+    Tag, Traffic, contract, reduction,
 };
 use abort::Abort;
 use collectives::Collectives;
@@ -38,7 +38,8 @@ pub use run::{RankError, run_ranks};
 pub struct ThreadOptions {
     /// How long one call may wait for its peers, and how long an exchange may be in flight when it is
     /// [polled](Communicator::is_ready). It must exceed the longest computation between two
-    /// calls, since the fastest rank waits that long for the slowest.
+    /// calls, since the fastest rank waits that long for the slowest. An exchange that is polled counts
+    /// from its start: there it must exceed the longest time by which a rank may be ahead of another.
     pub deadline: Duration,
     /// Stack of each rank's thread.
     pub stack_bytes: usize,
@@ -139,16 +140,6 @@ impl<B> Threads<B> {
         let (rank, found) = (self.around.rank, pending.rank);
         assert!(rank == found, "rank {rank} waits for an exchange of rank {found}");
     }
-
-    fn assert_peers(&self, what: &str, peers: impl Iterator<Item = usize>) {
-        let mut seen = vec![false; self.size];
-        for peer in peers {
-            assert!(peer < self.size, "{what} names rank {peer} of {} ranks", self.size);
-            assert!(peer != self.around.rank, "{what} names its own rank {peer}");
-            assert!(!seen[peer], "{what} names rank {peer} twice");
-            seen[peer] = true;
-        }
-    }
 }
 
 impl<B: Send + MessageLength> Communicator for Threads<B> {
@@ -169,13 +160,7 @@ impl<B: Send + MessageLength> Communicator for Threads<B> {
         sends: Vec<Outgoing<B>>,
         recvs: &[Incoming],
     ) -> Result<PendingExchange, CommError> {
-        self.assert_peers("a send", sends.iter().map(|send| send.peer));
-        self.assert_peers("a receive", recvs.iter().map(|recv| recv.peer));
-        for send in &sends {
-            let (found, said) =
-                (send.buffer.n_bytes() as u64, send.payload_bytes + send.metadata_bytes);
-            assert!(found == said, "a buffer of {found} bytes is counted as {said} bytes");
-        }
+        contract::assert_start((self.around.rank, self.size), &sends, recvs);
         self.guarded(Operation::Exchange(tag), |this, watch| {
             for send in sends {
                 let (payload_bytes, metadata_bytes) = (send.payload_bytes, send.metadata_bytes);

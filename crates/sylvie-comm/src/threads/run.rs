@@ -1,6 +1,5 @@
 //! Runs one closure on every rank and brings all of them down together.
 
-use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::thread;
 
 use super::abort::{Abort, Cause};
 use super::{ThreadOptions, Threads, connect};
-use crate::{Communicator, MessageLength};
+use crate::{Communicator, MessageLength, panic_text};
 
 /// Why a run failed: the first rank that failed, not those that it took down.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +128,7 @@ where
             }
         }
         let join = |handle: thread::ScopedJoinHandle<'_, _>| {
-            handle.join().unwrap_or_else(|panic| Ending::Panicked(message_of(&*panic)))
+            handle.join().unwrap_or_else(|panic| Ending::Panicked(panic_text::of(&*panic)))
         };
         handles.into_iter().map(join).collect()
     });
@@ -153,7 +152,7 @@ where
             Ending::Failed(error)
         }
         Err(panic) => {
-            let message = message_of(&*panic);
+            let message = panic_text::of(&*panic);
             comm.abort(&format!("panicked: {message}"));
             Ending::Panicked(message)
         }
@@ -179,10 +178,4 @@ fn judge<T, E>(endings: Vec<Ending<T, E>>, abort: &Abort) -> Result<Vec<T>, Rank
         None => Ok(values),
         Some(Cause { rank, text }) => Err(RankError::Aborted { rank: *rank, cause: text.clone() }),
     }
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }
