@@ -1,4 +1,4 @@
-//! Development commands of the workspace: `cargo xtask ci`, `cargo xtask bench`.
+//! Development commands of the workspace: `cargo xtask ci`, `cargo xtask bench`, `cargo xtask mpi-test`.
 //!
 //! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
 //! that does not compile is reported by the step that compiles it, and not by the build of this one.
@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand};
 
 mod acceptance;
 mod ci;
+mod mpi_test;
 mod step;
 mod surroundings;
 
@@ -45,12 +46,25 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Checks the transport over MPI: lints, unit tests, the suites under a launcher, and faults.
+    ///
+    /// Needs an MPI library and libclang: docs/cluster.md says what to install. Another MPI than the
+    /// system's is chosen with MPICC, and wants a CARGO_TARGET_DIR of its own.
+    MpiTest {
+        /// The launcher of the MPI library that is built with.
+        #[arg(long, default_value = "mpirun.openmpi")]
+        launcher: String,
+        /// Numbers of ranks to run the suites with.
+        #[arg(long, value_delimiter = ',', default_value = "2,3")]
+        ranks: Vec<usize>,
+    },
 }
 
 fn main() -> ExitCode {
     let (name, outcome) = match Arguments::parse().command {
         Command::Ci => ("ci", ci().map(|summary| println!("\nci: {summary}"))),
         Command::Bench { arguments } => ("bench", bench(arguments)),
+        Command::MpiTest { launcher, ranks } => ("mpi-test", mpi_test(&launcher, &ranks)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,6 +78,12 @@ fn main() -> ExitCode {
 fn bench(arguments: Vec<String>) -> Result<()> {
     let run = Step::cargo("run --quiet --release --package sylvie-bench --");
     arguments.into_iter().fold(run, Step::argument).run(&repository_root()?)?;
+    Ok(())
+}
+
+fn mpi_test(launcher: &str, ranks: &[usize]) -> Result<()> {
+    let summary = mpi_test::run(&repository_root()?, launcher, ranks)?;
+    println!("\nmpi-test: passed: {summary}");
     Ok(())
 }
 

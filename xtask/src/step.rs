@@ -58,13 +58,30 @@ impl Step {
         self
     }
 
+    fn command(&self, root: &Path) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(root).args(&self.arguments).envs(self.variables.iter().cloned());
+        command
+    }
+
+    /// Runs the command in `root`; gives back what it wrote to its standard output.
+    ///
+    /// # Errors
+    /// The command cannot be started, or ends with a non-zero status.
+    pub(crate) fn output(&self, root: &Path) -> Result<String> {
+        let mut command = self.command(root);
+        let output =
+            command.stderr(Stdio::inherit()).output().context("cargo could not be started")?;
+        ensure!(output.status.success(), "{}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Runs the command in `root`; gives back what its check found, in words.
     ///
     /// # Errors
     /// The command cannot be started, ends with a non-zero status, or its check fails.
     pub(crate) fn run(&self, root: &Path) -> Result<Option<String>> {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(root).args(&self.arguments).envs(self.variables.iter().cloned());
+        let mut command = self.command(root);
         match &self.check {
             Check::Status => run_plainly(&mut command).map(|()| None),
             Check::SomeTests => {
@@ -134,6 +151,8 @@ mod tests {
         let error = Step::cargo("--no-such-option").run(Path::new(".")).unwrap_err().to_string();
         assert!(error.contains("exit"), "{error}");
         assert_eq!(Step::cargo("--version").run(Path::new(".")).unwrap(), None);
+        assert!(Step::cargo("--version").output(Path::new(".")).unwrap().starts_with("cargo "));
+        Step::cargo("--no-such-option").output(Path::new(".")).unwrap_err();
     }
 
     #[test]

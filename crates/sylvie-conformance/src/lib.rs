@@ -23,7 +23,7 @@ pub mod polling;
 use sylvie_comm::{CommError, Communicator, RankError};
 
 pub use jitter::{Jittered, Late};
-pub use plan::{Plan, PlannedExchange, plans};
+pub use plan::{Plan, PlannedExchange, plans, plans_of};
 
 /// Runs ranks of one transport.
 pub trait Runner: Sync {

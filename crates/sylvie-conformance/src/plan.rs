@@ -89,10 +89,13 @@ pub(crate) fn content(exchange: usize, from: usize, to: usize, n_bytes: usize) -
 /// Plans for 1 to `max_ranks` ranks: up to 6 exchanges, up to 4 of them in flight, messages of up to
 /// 300 bytes, a third of the pairs silent.
 pub fn plans(max_ranks: usize) -> impl Strategy<Value = Plan> {
-    (1..=max_ranks).prop_flat_map(|n_ranks| {
-        (Just(n_ranks), vec(exchanges(n_ranks), 0..=6))
-            .prop_map(|(n_ranks, exchanges)| Plan { n_ranks, exchanges })
-    })
+    (1..=max_ranks).prop_flat_map(plans_of)
+}
+
+/// As [`plans`], for this number of ranks.
+pub fn plans_of(n_ranks: usize) -> impl Strategy<Value = Plan> {
+    (Just(n_ranks), vec(exchanges(n_ranks), 0..=6))
+        .prop_map(|(n_ranks, exchanges)| Plan { n_ranks, exchanges })
 }
 
 fn exchanges(n_ranks: usize) -> impl Strategy<Value = PlannedExchange> {
