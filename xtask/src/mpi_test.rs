@@ -62,7 +62,9 @@ impl Launcher {
         // More ranks than cores, and several threads in each.
         let options: &[_] =
             if is_open_mpi { &["--oversubscribe", "--bind-to", "none"] } else { &[] };
-        println!("{program}: {}", version.lines().next().unwrap_or_default());
+        // MPICH's launcher begins with a heading.
+        let line = version.lines().find(|line| !line.ends_with(':')).unwrap_or_default();
+        println!("{program}: {}", line.trim());
         Ok(Launcher { program: program.to_owned(), options })
     }
 

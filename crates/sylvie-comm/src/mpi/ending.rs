@@ -23,7 +23,10 @@ use crate::panic_text;
 pub(super) const FAILED: i32 = 1;
 /// Exit status of a process that panicked, as of any Rust program.
 pub(super) const PANICKED: i32 = 101;
-/// Time that MPI has to end the job.
+/// Time in which a launcher can read the report: it forwards output by and by, and MPICH's drops what it
+/// has not got when the job is aborted.
+const HEARD: Duration = Duration::from_millis(100);
+/// Time that MPI has to end the job, from then on.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Why a rank ends the job.
@@ -105,8 +108,9 @@ impl Ending {
         let is_first = !self.is_under_way.swap(true, Ordering::SeqCst);
         let is_here = service.is_some_and(|service| service.thread == thread::current().id());
         if is_first {
-            exit_later(GRACE, status);
+            exit_later(HEARD + GRACE, status);
             self.tell(cause);
+            thread::sleep(HEARD);
             match service {
                 Some(service) if !is_here => {
                     // Should the thread be gone, the process exits all the same.
@@ -146,6 +150,7 @@ impl Fuse {
         let burn = move || {
             if goes_out.recv_timeout(length) == Err(RecvTimeoutError::Timeout) {
                 ending.tell(cause);
+                thread::sleep(HEARD);
                 exit_now(FAILED);
             }
         };

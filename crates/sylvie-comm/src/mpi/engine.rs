@@ -11,8 +11,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use mpi::Tag as MpiTag;
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 
-use super::in_flight::Sending;
+use super::in_flight::Route;
 use super::mailbox::{Due, Mailbox, Mood, Post};
+use super::outbox::Outbox;
 use super::pace::Pace;
 use super::round::{Lane, Parcel, Round, Sent, Tray};
 use super::spare::Spare;
@@ -50,8 +51,8 @@ pub(super) struct Engine {
     piece_bytes: usize,
     commands: Receiver<Command>,
     failure: Failure,
-    sending: Vec<(Sending, Sent)>,
-    /// For each lane, a mailbox a peer; the rank's own stays empty.
+    /// For each lane, one a peer; the rank's own stays empty. The mailboxes likewise.
+    outboxes: [Vec<Outbox>; 2],
     mailboxes: [Vec<Mailbox>; 2],
     n_begun: u64,
     trays: HashMap<u64, Tray>,
@@ -76,7 +77,7 @@ impl Engine {
             piece_bytes,
             commands,
             failure,
-            sending: Vec::new(),
+            outboxes: Lane::ALL.map(|_| (0..size).map(|_| Outbox::default()).collect()),
             mailboxes,
             n_begun: 0,
             trays: HashMap::new(),
@@ -135,12 +136,16 @@ impl Engine {
         peers.any(|peer| self.mailboxes.iter().any(|lane| lane[peer].is_awaiting(self.mood)))
     }
 
+    fn is_sending(&self) -> bool {
+        self.outboxes.iter().flatten().any(|outbox| !outbox.is_empty())
+    }
+
     fn is_idle(&self) -> bool {
-        self.failure.get().is_some() || (self.sending.is_empty() && !self.is_awaiting())
+        self.failure.get().is_some() || (!self.is_sending() && !self.is_awaiting())
     }
 
     fn has_left(&self) -> bool {
-        self.mood == Mood::Leaving && self.sending.is_empty() && !self.is_awaiting()
+        self.mood == Mood::Leaving && !self.is_sending() && !self.is_awaiting()
     }
 
     fn obey(&mut self, command: Command) {
@@ -178,27 +183,25 @@ impl Engine {
     }
 
     fn send(&mut self, lane: Lane, parcel: Parcel, sent: Sent) {
-        let process = self.world.process_at_rank(parcel.peer as i32);
-        let sending = Sending::start(process, tag(lane), parcel.message, self.piece_bytes);
-        self.sending.push((sending, sent));
+        self.outboxes[lane as usize][parcel.peer].push(parcel.message, sent);
     }
 
     /// Looks at everything under way once; whether anything moved.
     fn progress(&mut self) -> Result<bool, CommError> {
-        let n_sending = self.sending.len();
-        let spare = &mut self.spare;
-        self.sending.retain_mut(|(sending, sent)| {
-            let Some(buffer) = sending.finish() else { return true };
-            if *sent == Sent::Kept {
-                spare.put(buffer);
+        let (world, piece_bytes, spare) = (&self.world, self.piece_bytes, &mut self.spare);
+        let mut has_moved = false;
+        for (lane, outboxes) in Lane::ALL.into_iter().zip(&mut self.outboxes) {
+            for (peer, outbox) in outboxes.iter_mut().enumerate() {
+                if !outbox.is_empty() {
+                    let peer = world.process_at_rank(peer as i32);
+                    let route = Route { peer, tag: tag(lane), piece_bytes };
+                    has_moved |= outbox.advance(route, spare);
+                }
             }
-            false
-        });
-        let mut has_moved = self.sending.len() < n_sending;
+        }
         let (trays, mood) = (&mut self.trays, self.mood);
         for (lane, mailboxes) in Lane::ALL.into_iter().zip(&mut self.mailboxes) {
-            let post =
-                Post { world: &self.world, tag: tag(lane), piece_bytes: self.piece_bytes, mood };
+            let post = Post { world, tag: tag(lane), piece_bytes, mood };
             for mailbox in mailboxes.iter_mut().filter(|mailbox| mailbox.is_awaiting(mood)) {
                 has_moved |= mailbox.look(&post, spare, |due, message| {
                     if let Some(mut tray) = trays.remove(&due.round) {

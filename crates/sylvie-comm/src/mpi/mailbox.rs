@@ -101,7 +101,7 @@ impl Mailbox {
         let last = self.arriving.back_mut();
         let open = last.filter(|(_, pieces)| *pieces == Pieces::MoreToCome);
         if let Some((message, pieces)) = open {
-            if !message.is_done() {
+            if !message.can_take(post.piece_bytes) {
                 return false;
             }
             let Some((piece, n_bytes)) = probe(self.peer, post) else { return false };
@@ -118,7 +118,7 @@ impl Mailbox {
         let planned = self.due.get(n_arriving).map_or(0, |due| due.expected.n_bytes_stamped());
         // As many bytes as are there, or as the plan says if that promises further pieces.
         let room = if n_bytes < post.piece_bytes { n_bytes } else { n_bytes.max(planned) };
-        let mut message = Arriving::into_buffer(spare.take(room));
+        let mut message = Arriving::into_buffer(spare.take(room), room);
         message.receive(piece, n_bytes);
         self.arriving.push_back((message, pieces_after(n_bytes, post)));
         true

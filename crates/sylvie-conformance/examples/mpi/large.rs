@@ -6,8 +6,8 @@ use std::{env, fs, process, thread};
 
 use sylvie_comm::{CommError, Communicator as _, Incoming, Mpi, Outgoing, Pass, Purpose, Tag};
 
-/// Above what any implementation sends without being asked for it.
-const N_BYTES: usize = 3 << 20;
+/// Above what is sent without the receiver having been asked, by MPI and by the transport.
+const N_BYTES: usize = 9 << 20;
 /// As long as a rank computes at most, should its messages never arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
