@@ -109,7 +109,7 @@ fn picture(series: &[Series], out: &Path, title: &str) -> Drawn<()> {
     Ok(())
 }
 
-/// One panel; losses span decades, so that the axis is logarithmic.
+/// One panel.
 fn panel<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     series: &[Series],
@@ -126,10 +126,7 @@ where
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(56)
-        .build_cartesian_2d(
-        first..last.max(first + 1),
-        (low * 0.98..high * 1.02).log_scale(),
-    )?;
+        .build_cartesian_2d(first..last.max(first + 1), low * 0.98..high * 1.02)?;
     chart.configure_mesh().x_desc("epoch").y_desc(label).light_line_style(WHITE).draw()?;
     for (number, series) in series.iter().enumerate() {
         let color = Palette99::pick(number).stroke_width(2);

@@ -214,8 +214,9 @@ impl Bench<'_> {
         let outcome = run(subject, epochs, Some(link))?;
         linkless.append(run(subject, LINKLESS, None)?);
         let pipe = Pipe::of(Some(&link));
-        let pieces = linkless.times.iter().map(|t| Pieces::of(t, self.volumes(&exchange), pipe));
-        let Pieces { transfer_s, reduction_s, .. } = pieces.last().unwrap_or_default();
+        let mut pieces =
+            linkless.times.iter().map(|t| Pieces::of(t, self.volumes(&exchange), pipe));
+        let Pieces { transfer_s, reduction_s, .. } = pieces.next_back().unwrap_or_default();
         Ok(Row {
             kind: self.model.kind,
             n_hidden: self.model.widths[1],
