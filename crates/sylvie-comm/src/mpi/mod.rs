@@ -2,9 +2,9 @@
 //!
 //! One thread of each process calls MPI and nothing else ([`engine`]); the rank's own calls leave it
 //! rounds of messages to send and to await ([`round`]), so that bytes move while the rank computes and
-//! a deadline holds even where MPI blocks. Messages carry what they are at their end ([`stamp`]) and
-//! are matched before they are received ([`mailbox`]): a message of another tag or length than planned
-//! is a typed error here, where MPI would end the job by itself. `reduce` is made of such messages too,
+//! a deadline holds even where MPI blocks. Messages carry what they are at their end ([`stamp`]), travel
+//! in pieces ([`outbox`]) and are matched before they are received ([`mailbox`]): a message of another
+//! tag or length than planned is a typed error here, where MPI would end the job by itself. `reduce` is made of such messages too,
 //! so that it adds in rank order. What goes wrong ends the job ([`ending`]).
 
 mod ending;

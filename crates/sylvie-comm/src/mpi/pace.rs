@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// Less than the system's own granularity: as short as a sleep gets.
 const SHORTEST: Duration = Duration::from_micros(5);
-/// Two thousand looks a second cost about a hundredth of a core.
-const LONGEST: Duration = Duration::from_micros(500);
+/// A thousand looks a second cost between three and four hundredths of a core.
+const LONGEST: Duration = Duration::from_millis(1);
 /// A sleep is this part of the time waited so far, so that it delays a message by about as much.
 const SHARE: u32 = 8;
 
