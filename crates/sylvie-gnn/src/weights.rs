@@ -102,21 +102,28 @@ impl<B: Backend> Gradients<B> {
     /// All gradients in one host vector, in the order of [`Weights::specs`].
     #[must_use]
     pub fn flatten(&self, backend: &B) -> Vec<f32> {
-        self.layers.iter().flatten().flat_map(|tensor| backend.download(tensor)).collect()
+        let mut values = Vec::new();
+        self.layers.iter().for_each(|layer| Self::append_layer(backend, layer, &mut values));
+        values
     }
 
-    /// Takes all gradients back from a vector that [`Gradients::flatten`] laid out.
+    /// Appends the tensors of one layer to a host vector.
+    pub fn append_layer(backend: &B, layer: &[B::Matrix], values: &mut Vec<f32>) {
+        layer.iter().for_each(|tensor| values.extend(backend.download(tensor)));
+    }
+
+    /// Takes the tensors of one layer back from a vector that [`Gradients::append_layer`] laid out.
     ///
     /// # Panics
     /// If the vector has another length.
-    pub fn assign_flat(&mut self, backend: &B, mut values: &[f32]) {
+    pub fn assign_layer(backend: &B, layer: &mut [B::Matrix], mut values: &[f32]) {
         let n_values = |tensor: &B::Matrix| {
             let (n_rows, n_cols) = backend.shape(tensor);
             n_rows * n_cols
         };
-        let n_expected: usize = self.layers.iter().flatten().map(n_values).sum();
-        assert_eq!(values.len(), n_expected, "values of flat gradients");
-        for tensor in self.layers.iter_mut().flatten() {
+        let n_expected: usize = layer.iter().map(n_values).sum();
+        assert_eq!(values.len(), n_expected, "values of a layer's gradients");
+        for tensor in layer {
             let (n_rows, n_cols) = backend.shape(tensor);
             let (own, rest) = values.split_at(n_rows * n_cols);
             *tensor = backend.upload(n_rows, n_cols, own);

@@ -9,8 +9,9 @@ use sylvie_tensor::Wire;
 
 use crate::communication::{CommHandle, CommNeeds, with_communication};
 use crate::error::TrainError;
-use crate::flow::{Flow, Pace};
+use crate::flow::Flow;
 use crate::instruments::{Activity, Instruments, Lane, Watch};
+use crate::pace::Pace;
 use crate::part_data::PartData;
 use crate::policy::{ExchangePolicy, Memory};
 use crate::schedule::plan_forward;

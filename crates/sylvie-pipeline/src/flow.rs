@@ -4,88 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sylvie_comm::Purpose;
-use sylvie_gnn::{
-    BackwardPartial, Context, Dropout, Input, Network, Partial, SavedLayer, Targets, Weights,
-    loss_and_gradient,
-};
-use sylvie_random::{Coordinates, Pass, Stream};
+use sylvie_gnn::{BackwardPartial, Input, Partial, SavedLayer, Targets, loss_and_gradient};
+use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
-use crate::communication::{
-    Arrived, Call, CommHandle, Delivery, Job, Rows, Smoothing, decode_error, encode_error,
-};
+use crate::communication::{Arrived, CommHandle, Delivery, Job, Rows, decode_error, encode_error};
 use crate::error::TrainError;
 use crate::instruments::Watch;
-use crate::policy::{ExchangePolicy, Memory, Scope};
+use crate::pace::Pace;
+use crate::policy::{Memory, Scope};
 use crate::sample::Sample;
 use crate::schedule::{AfterUse, Parts, Stage as Third, Step, is_exchanged};
 use crate::slots::Slots;
-use crate::stage::{FirstRows, Stage};
-
-/// What stays the same during a pass.
-pub(crate) struct Pace<'a, B: Wire> {
-    pub(crate) backend: &'a B,
-    pub(crate) network: &'a Network,
-    pub(crate) weights: &'a Weights<B>,
-    pub(crate) stage: &'a Arc<Stage<B>>,
-    pub(crate) policy: &'a ExchangePolicy,
-    pub(crate) seed: u64,
-    pub(crate) epoch: u32,
-    pub(crate) purpose: Purpose,
-    /// The boundary rows that this epoch sends, where they are drawn.
-    pub(crate) sample: Option<&'a Arc<Sample<B>>>,
-}
-
-impl<B: Wire> Clone for Pace<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Wire> Copy for Pace<'_, B> {}
-
-impl<'a, B: Wire> Pace<'a, B> {
-    fn call(&self, layer: usize, pass: Pass) -> Call {
-        let Self { epoch, purpose, policy, .. } = *self;
-        Call { epoch, layer, pass, purpose, codec: policy.codec(layer, pass) }
-    }
-
-    fn dropout(&self, layer: usize) -> Option<Dropout> {
-        let rate = self.network.config().dropout;
-        let draws = |stream| {
-            let coordinates = Coordinates::new(self.seed, stream);
-            coordinates.at(self.epoch, layer as u8, Pass::Forward).family()
-        };
-        let is_dropping = self.purpose == Purpose::Training && rate > 0.0;
-        is_dropping.then(|| Dropout {
-            rate,
-            rows: draws(Stream::Dropout),
-            aggregate: draws(Stream::DropoutAggregate),
-        })
-    }
-
-    fn context(&self, layer: usize) -> Context<'a, B> {
-        Context {
-            backend: self.backend,
-            structure: &self.stage.structure,
-            dropout: self.dropout(layer),
-            keeps_halo: self.policy.memory == Memory::All,
-        }
-    }
-
-    fn smoothing(&self, pass: Pass) -> Smoothing {
-        let decay = self.policy.smooth_decay;
-        let is_smooth = self.policy.smooth.is_some_and(|directions| directions.include(pass));
-        let is_synchronous = |epoch| self.policy.is_synchronous(epoch, pass);
-        match (is_synchronous(self.epoch), is_synchronous(self.epoch.saturating_add(1))) {
-            _ if !is_smooth || self.purpose != Purpose::Training => Smoothing::Off,
-            (false, _) => Smoothing::Instead(decay),
-            (true, false) => Smoothing::Beside(decay),
-            // Synchronous throughout: nobody asks for the average.
-            (true, true) => Smoothing::Off,
-        }
-    }
-}
+use crate::stage::FirstRows;
 
 /// What the compute thread stood still for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -380,9 +311,7 @@ impl<B: Wire> Flow<B> {
                 self.gradient_sample.clone_from(&back.sample);
                 let Halo { blocks, .. } = std::mem::take(&mut self.halo);
                 for (block, planned) in stage.plan.halo.iter().enumerate() {
-                    if let Parts::Owner(part) = parts
-                        && part as usize != planned.owner
-                    {
+                    if !parts.include(planned.owner) {
                         continue;
                     }
                     let halo = blocks.iter().find(|(number, _)| *number == block);

@@ -11,6 +11,7 @@ mod evaluation;
 mod features;
 mod flow;
 mod instruments;
+mod pace;
 mod part_data;
 mod policy;
 mod preset;

@@ -16,6 +16,16 @@ pub enum Parts {
     Owner(u32),
 }
 
+impl Parts {
+    /// Whether rows that `part` owns are meant.
+    pub(crate) fn include(self, part: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Owner(owner) => owner as usize == part,
+        }
+    }
+}
+
 /// What becomes of rows after they were used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterUse {

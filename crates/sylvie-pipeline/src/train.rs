@@ -11,8 +11,9 @@ use sylvie_tensor::Wire;
 use crate::communication::{CommHandle, CommNeeds, sum_counts, with_communication};
 use crate::error::TrainError;
 use crate::evaluation::{Scores, forward_logits, score};
-use crate::flow::{Flow, Pace, Stops};
+use crate::flow::{Flow, Stops};
 use crate::instruments::{Activity, Instruments, Lane, Watch};
+use crate::pace::Pace;
 use crate::part_data::{PartData, RankInput};
 use crate::policy::ExchangePolicy;
 use crate::record::{EpochRecord, Observer, RankEpoch, combine};
@@ -272,9 +273,7 @@ impl<'a, B: Wire> Run<'a, B> {
         let tensors = self.flow.take_weight_gradients();
         let mut values = self.spare.pop().unwrap_or_default();
         values.clear();
-        for tensor in &tensors {
-            values.extend(self.backend.download(tensor));
-        }
+        Gradients::append_layer(self.backend, &tensors, &mut values);
         self.going_back.push(tensors);
         handle.reduce(of, values)
     }
@@ -288,13 +287,7 @@ impl<'a, B: Wire> Run<'a, B> {
             let mut values = handle.reduced()?;
             self.flow.stops.reduce += self.watch.now().saturating_sub(start);
             values.iter_mut().for_each(|value| *value *= share);
-            let mut rest = &values[..];
-            for tensor in tensors {
-                let (n_rows, n_cols) = self.backend.shape(tensor);
-                let (own, after) = rest.split_at(n_rows * n_cols);
-                *tensor = self.backend.upload(n_rows, n_cols, own);
-                rest = after;
-            }
+            Gradients::assign_layer(self.backend, tensors, &values);
             self.spare.push(values);
         }
         layers.reverse();

@@ -133,8 +133,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Paper
     /// The smoothing of PipeGCN.
     fn smooth(&self, decay: f32, x: &Self::Matrix, average: &mut Self::Matrix);
-    /// Sets all values to 0.
-    fn fill_zero(&self, x: &mut Self::Matrix);
 
     /// `out[v] += sum over the block's edges (u, v) of column_scale[u] * x[u]`, in column order.
     ///

@@ -131,17 +131,29 @@ fn gradients(backend: &CpuBackend, config: &ModelConfig, seed: u64) -> Gradients
 }
 
 #[test]
-fn gradients_as_one_vector() {
+fn a_layers_gradients_as_one_vector() {
     let backend = CpuBackend::new(1);
-    let config = network(ModelKind::Gat);
-    let one = gradients(&backend, &config, 100);
-    let mut other = gradients(&backend, &config, 500);
-    let flat = one.flatten(&backend);
-    assert_ne!(other.flatten(&backend), flat);
-    other.assign_flat(&backend, &flat);
-    assert_eq!(other.flatten(&backend), flat);
-    for wrong in [&flat[1..], &[&flat[..], &[0.0]].concat()] {
-        let attempt = AssertUnwindSafe(|| other.assign_flat(&backend, wrong));
+    let tensor =
+        |seed, (n_rows, n_cols)| backend.upload(n_rows, n_cols, &reals(seed, n_rows * n_cols));
+    let layer = |seed| [tensor(seed, (3, 4)), tensor(seed + 1, (1, 4)), tensor(seed + 2, (2, 2))];
+    let flat = |layer: &[Matrix]| {
+        let mut values = vec![7.0];
+        Gradients::append_layer(&backend, layer, &mut values);
+        assert_eq!(values.remove(0), 7.0, "appended");
+        values
+    };
+    let (one, mut other) = (layer(100), layer(500));
+    let flat_one = flat(&one);
+    assert_eq!(flat_one.len(), 12 + 4 + 4);
+    assert_ne!(flat(&other), flat_one);
+    Gradients::assign_layer(&backend, &mut other, &flat_one);
+    assert_eq!(other, one);
+    assert_eq!(
+        Gradients::new(vec![one.into(), other.clone().into()]).flatten(&backend),
+        [&flat_one[..], &flat_one[..]].concat()
+    );
+    for wrong in [&flat_one[1..], &[&flat_one[..], &[0.0]].concat()] {
+        let attempt = AssertUnwindSafe(|| Gradients::assign_layer(&backend, &mut other, wrong));
         assert!(catch_unwind(attempt).is_err(), "{} values", wrong.len());
     }
 }

@@ -7,6 +7,8 @@
 //! due, and their rows are decoded as they come.
 
 mod buffers;
+mod decode;
+mod encode;
 mod exchange;
 mod handle;
 mod smoothing;
@@ -29,8 +31,9 @@ use crate::policy::Memory;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::Stage;
+pub(crate) use decode::decode_error;
+pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight};
-pub(crate) use exchange::{decode_error, encode_error};
 pub(crate) use handle::{CommHandle, sum_counts};
 
 /// Which exchange, at which precision.

@@ -154,9 +154,6 @@ impl Backend for CpuBackend {
             }
         });
     }
-    fn fill_zero(&self, x: &mut CpuMatrix) {
-        row_wise::each_row(&self.threads, x, |_, values| values.fill(0.0));
-    }
 
     fn aggregate(
         &self,

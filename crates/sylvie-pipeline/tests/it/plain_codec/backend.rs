@@ -213,7 +213,6 @@ impl Backend for PlainWire {
         fn column_sums(x: &M, mode: Mode, out: &mut M);
         fn scatter_add(x: &M, rows: &Vec<u32>, out: &mut M);
         fn smooth(decay: f32, x: &M, average: &mut M);
-        fn fill_zero(x: &mut M);
 
         fn aggregate(block: &CpuAdjacency, column_scale: Option<&M>, x: &M, out: &mut M);
         fn aggregate_transposed(
