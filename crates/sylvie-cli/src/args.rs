@@ -173,7 +173,7 @@ pub(crate) struct TrainedArgs {
     /// Which split where the graph has several, from 0. [default: the run's]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) split_index: Option<u32>,
-    /// Parts to compute on; every number gives the same results to rounding. [default: the run's, \
+    /// Parts to compute on; every number gives the same results to rounding. [default: the run's,
     /// hence the very scores of the run]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::flags::parts)]
     pub(crate) parts: Option<u32>,

@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use sylvie::data::shown;
 
+/// Whether two paths lead to one file that is there.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// A file that is written under another name and renamed when it is complete.
 ///
 /// Dropped before [`AsideFile::commit`], it leaves nothing behind.

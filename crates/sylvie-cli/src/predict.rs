@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use npyz::{WriteOptions, WriterBuilder as _};
 use sylvie::comm::Communicator as _;
 use sylvie::data::shown;
@@ -13,7 +13,8 @@ use crate::aside::AsideFile;
 use crate::clock::SystemClock;
 use crate::console::Console;
 use crate::evaluate::Trained;
-use crate::ranks;
+use crate::run_folder::MODEL;
+use crate::{aside, ranks};
 
 /// Writes logits of every node.
 ///
@@ -21,6 +22,8 @@ use crate::ranks;
 /// A run or a graph that cannot be used, values that are not finite, a file that cannot be written.
 pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let console = Console::for_people();
+    let is_model = aside::is_same(&args.out, &args.trained.run.join(MODEL));
+    ensure!(!is_model, "{}: is the model itself; take another name for --out", shown(&args.out));
     let mut file = AsideFile::create(&args.out)?;
     let Trained { settings, model, weights, parts, .. } = Trained::load(args.trained, console)?;
     let clock = SystemClock::start();

@@ -134,13 +134,13 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Whether `path` is that of a file of the run.
+    /// Whether `path` is that of a file of the run, or of the folder of the next one.
     pub(crate) fn is_own(&self, path: &Path) -> bool {
-        let is_name = path.file_name().is_some_and(|name| ALL.iter().any(|own| name == *own));
+        let names = || ALL.into_iter().chain([NEW]);
+        let is_name = path.file_name().is_some_and(|name| names().any(|own| name == own));
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")));
-        let is_here = |place: &PathBuf| matches!((fs::canonicalize(place), &parent), (Ok(place), Ok(parent)) if place == *parent);
-        is_name && [&self.path, &self.place].into_iter().any(is_here)
+        let parent = parent.unwrap_or(Path::new("."));
+        is_name && [&self.path, &self.place].iter().any(|place| aside::is_same(place, parent))
     }
 
     /// Writes the settings as they are now, and hands over to the run.

@@ -244,7 +244,9 @@ impl Summary {
 }
 
 fn compared(sent: f64, fp32: f64) -> String {
-    if sent < fp32 {
+    if sent == 0.0 {
+        "none of fp32's bytes".to_owned()
+    } else if sent < fp32 {
         format!("{:.1} times fewer bytes than fp32", fp32 / sent)
     } else {
         format!("{:.1} times as many bytes as fp32", sent / fp32)

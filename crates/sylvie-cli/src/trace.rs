@@ -20,29 +20,31 @@ use crate::aside::AsideFile;
 /// The threads of a rank, by their numbers.
 const THREADS: [&str; 2] = ["compute", "communication"];
 
-/// A file that a trace will be written to.
+/// A place that a trace will be written to.
 #[derive(Debug)]
 pub(crate) struct TraceFile {
-    file: AsideFile,
     path: PathBuf,
 }
 
 impl TraceFile {
-    /// Begins the file; until the trace is written, what lies at `path` stays there.
+    /// Checks that a file can be written at `path`. Nothing is left there before the trace is, so that a
+    /// run that is killed leaves nothing behind.
     ///
     /// # Errors
     /// Nothing can be written there.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        Ok(Self { file: AsideFile::create(path)?, path: path.to_owned() })
+    pub(crate) fn at(path: &Path) -> Result<Self> {
+        drop(AsideFile::create(path)?);
+        Ok(Self { path: path.to_owned() })
     }
 
     /// Writes what was noted, and gives the path.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn write(mut self, spans: &Spans) -> Result<PathBuf> {
-        spans.write(&mut self.file).with_context(|| shown(&self.path))?;
-        self.file.commit()?;
+    pub(crate) fn write(self, spans: &Spans) -> Result<PathBuf> {
+        let mut file = AsideFile::create(&self.path)?;
+        spans.write(&mut file).with_context(|| shown(&self.path))?;
+        file.commit()?;
         Ok(self.path)
     }
 }

@@ -26,7 +26,7 @@ use crate::run_folder::{OpenFolder, RunFolder};
 use crate::settings::RunSettings;
 use crate::summary::{EpochFigures, Summary};
 use crate::trace::{Spans, TraceFile};
-use crate::{config, partitioned, ranks};
+use crate::{aside, config, partitioned, ranks};
 
 /// Trains a network and leaves a run folder where one is asked for.
 ///
@@ -38,8 +38,11 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
     let folder =
         args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
     let folder = folder.transpose()?;
-    let trace =
-        args.trace.as_deref().map(|path| create_trace(path, folder.as_ref())).transpose()?;
+    let inputs = [args.config.as_deref(), settings.init.as_deref().map(Path::new)];
+    let inputs: Vec<&Path> =
+        inputs.into_iter().flatten().chain([Path::new(&settings.data)]).collect();
+    let trace = args.trace.as_deref().map(|path| trace_at(path, folder.as_ref(), &inputs));
+    let trace = trace.transpose()?;
     let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
     let initial = initial.transpose()?;
 
@@ -99,11 +102,12 @@ fn settings(
     Ok((settings, folder))
 }
 
-/// Begins the trace, which takes the place of no file of the run.
-fn create_trace(path: &Path, folder: Option<&RunFolder>) -> Result<TraceFile> {
-    let is_taken = folder.is_some_and(|folder| folder.is_own(path));
+/// Where the trace goes, which takes the place of no file that the run reads or writes.
+fn trace_at(path: &Path, folder: Option<&RunFolder>, inputs: &[&Path]) -> Result<TraceFile> {
+    let is_taken = folder.is_some_and(|folder| folder.is_own(path))
+        || inputs.iter().any(|input| aside::is_same(path, input));
     ensure!(!is_taken, "{}: is a file of the run; take another name for --trace", shown(path));
-    TraceFile::create(path)
+    TraceFile::at(path)
 }
 
 /// A graph that is ready to be trained on.

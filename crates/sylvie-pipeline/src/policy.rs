@@ -179,7 +179,7 @@ impl ExchangePolicy {
         }
     }
 
-    fn conflicts(&self) -> [Conflict; 7] {
+    fn conflicts(&self) -> [Conflict; 8] {
         let is_async = self.schedule == Schedule::Async;
         let is_sequential = self.memory == Memory::Sequential;
         let conflict = |is_met, what, with, reason| Conflict { is_met, what, with, reason };
@@ -189,6 +189,12 @@ impl ExchangePolicy {
                 "--staleness",
                 "--schedule sync",
                 "every epoch of it is synchronous already",
+            ),
+            conflict(
+                self.staleness_scope != Directions::Both && !is_async,
+                "--staleness-scope",
+                "--schedule sync",
+                "every epoch of it is synchronous, both ways",
             ),
             conflict(
                 self.staleness == 0 && self.staleness_scope != Directions::Both,

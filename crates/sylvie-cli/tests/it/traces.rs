@@ -150,7 +150,7 @@ fn a_trace_may_lie_in_the_run_folder() {
     assert!(!events(&out.join("trace.json")).is_empty());
     assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
     // Not in the place of what the run writes itself.
-    for name in ["metrics.jsonl", "../one/summary.json", ".new/run.toml"] {
+    for name in ["metrics.jsonl", "../one/summary.json", ".new/run.toml", ".new"] {
         let words = format!("{words} --overwrite").replace("trace.json", name);
         assert!(fail(&words).1.contains("--trace"), "{name}");
     }
@@ -176,6 +176,28 @@ fn a_run_that_fails_is_traced_as_far_as_it_came() {
     let steps = of(&events, "X", 0, Some(0));
     assert!(names(&steps, 0, "training").contains(&"update".to_owned()));
     assert!(names(&steps, 8, "training").is_empty());
+}
+
+/// Neither a trace nor predictions take the place of what is read.
+#[test]
+fn what_a_command_reads_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, run) = (folder.path().join("c.toml"), folder.path().join("run"));
+    fs::write(&config, "hidden = 8\nepochs = 1\n").unwrap();
+    let (config, run) = (config.display().to_string(), run.display().to_string());
+    let train = format!("train --quiet --data {GRAPH} --config {config}");
+    succeed(&format!("{train} --out {run}"));
+    let model = format!("{run}/model.safetensors");
+    let whole = fs::read(&model).unwrap();
+    for words in [
+        format!("{train} --trace {config}"),
+        format!("{train} --init {model} --trace {run}/../run/model.safetensors"),
+        format!("predict --run {run} --out {model}"),
+    ] {
+        assert!(fail(&words).1.contains("take another name"), "{words}");
+    }
+    assert_eq!(fs::read(&model).unwrap(), whole);
+    assert_eq!(fs::read_to_string(&config).unwrap(), "hidden = 8\nepochs = 1\n");
 }
 
 #[test]

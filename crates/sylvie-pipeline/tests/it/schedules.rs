@@ -187,6 +187,11 @@ fn what_cannot_be_combined_is_refused_with_the_reason() {
     let cases = [
         (ExchangePolicy { staleness: 2, ..sync.clone() }, "--staleness", "--schedule sync"),
         (
+            ExchangePolicy { staleness_scope: Directions::Features, ..sync.clone() },
+            "--staleness-scope",
+            "--schedule sync",
+        ),
+        (
             ExchangePolicy { staleness_scope: Directions::Features, ..stale.clone() },
             "--staleness-scope",
             "--staleness 0",
