@@ -34,7 +34,7 @@ pub use loss::{Targets, loss_and_gradient};
 pub use metrics::{Metric, MetricCounts};
 pub use network::{Network, Partial, SavedLayer};
 pub use structure::{HaloBlock, Structure};
-pub use weights::{Adam, Gradients, Weights};
+pub use weights::{Adam, Gradients, Moments, Weights};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -132,6 +132,36 @@ impl<B: Backend> Gradients<B> {
     }
 }
 
+/// What Adam remembers between steps, on the host: a tensor an entry, in the order of
+/// [`Weights::specs`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Steps made.
+    pub n_steps: u32,
+    /// Running means of the gradients.
+    pub first: Vec<Vec<f32>>,
+    /// Running means of their squares.
+    pub second: Vec<Vec<f32>>,
+}
+
+impl Moments {
+    /// Whether they are as many and as large as those of a network of this form.
+    #[must_use]
+    pub fn fit(&self, config: &ModelConfig) -> bool {
+        config.fits(&self.first) && config.fits(&self.second)
+    }
+}
+
+impl ModelConfig {
+    /// Whether host tensors are as many and as large as the network's, in the order of
+    /// [`Weights::specs`].
+    #[must_use]
+    pub fn fits(&self, tensors: &[Vec<f32>]) -> bool {
+        let specs = (0..self.n_layers()).flat_map(|layer| self.tensors(layer));
+        specs.map(|spec| spec.n_rows * spec.n_cols).eq(tensors.iter().map(Vec::len))
+    }
+}
+
 /// Adam as `torch.optim.Adam` does it, weight decay added to the gradient.
 pub struct Adam<B: Backend> {
     settings: AdamStep,
@@ -153,6 +183,37 @@ impl<B: Backend> Adam<B> {
         let (beta1, beta2, epsilon, step) = (0.9, 0.999, 1e-8, 0);
         let settings = AdamStep { learning_rate, beta1, beta2, epsilon, weight_decay, step };
         Self { settings, first: zeros(), second: zeros() }
+    }
+
+    /// The optimiser as it was when `moments` were taken from it.
+    ///
+    /// # Panics
+    /// If the moments are not those of a network of this form; see [`Moments::fit`].
+    #[must_use]
+    pub fn resumed(
+        backend: &B,
+        config: &ModelConfig,
+        (learning_rate, weight_decay): (f32, f32),
+        moments: &Moments,
+    ) -> Self {
+        let mut adam = Self::new(backend, config, learning_rate, weight_decay);
+        adam.settings.step = moments.n_steps;
+        adam.first = Weights::from_host(backend, config, &moments.first).layers;
+        adam.second = Weights::from_host(backend, config, &moments.second).layers;
+        adam
+    }
+
+    /// Host copies of what the optimiser remembers.
+    #[must_use]
+    pub fn moments(&self, backend: &B) -> Moments {
+        let host = |layers: &[Vec<B::Matrix>]| {
+            layers.iter().flatten().map(|tensor| backend.download(tensor)).collect()
+        };
+        Moments {
+            n_steps: self.settings.step,
+            first: host(&self.first),
+            second: host(&self.second),
+        }
     }
 
     /// One step on all weights.

@@ -128,6 +128,27 @@ pub enum TrainError {
     /// No rank has a labelled training node.
     #[error("no part has a labelled training node")]
     NoTrainingNodes,
+    /// The state after an epoch could not be kept.
+    #[error("epoch {epoch}, rank {rank}: the checkpoint could not be written")]
+    Checkpoint {
+        /// Epoch.
+        epoch: u32,
+        /// Rank that keeps it.
+        rank: usize,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A state to go on from does not fit network or part.
+    #[error(
+        "rank {rank}: {what} in the checkpoint are not those of this network on this part; it is of \
+         another run"
+    )]
+    OtherState {
+        /// Rank.
+        rank: usize,
+        /// What does not fit.
+        what: &'static str,
+    },
     /// Whoever was told of an epoch refused to go on.
     #[error("epoch {epoch} could not be recorded")]
     Observer {

@@ -23,6 +23,7 @@ mod schedule;
 mod settings;
 mod slots;
 mod stage;
+mod state;
 mod train;
 
 pub use error::TrainError;
@@ -34,7 +35,8 @@ pub use preset::Preset;
 pub use record::{EpochRecord, Observer, ObserverError, RankTimes};
 pub use schedule::{AfterUse, Parts, Stage, Step, plan_epoch, plan_forward};
 pub use settings::TrainSettings;
-pub use train::{TrainOutcome, train};
+pub use state::{BestModel, CheckpointSink, HaloState, HostRows, KeptRows, RankState, SharedState};
+pub use train::{Checkpoints, End, TrainOutcome, train, train_with_checkpoints};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

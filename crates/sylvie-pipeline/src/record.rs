@@ -77,6 +77,8 @@ pub struct EpochRecord {
     pub eval_ms: f64,
     /// Bytes sent for the evaluation.
     pub eval_bytes: u64,
+    /// Whether a rank was asked to stop, so that this epoch is the last.
+    pub is_stopping: bool,
 }
 
 /// Why an observer refuses to go on.
@@ -108,9 +110,10 @@ pub(crate) struct RankEpoch {
     pub(crate) metadata_bytes: u64,
     pub(crate) messages: u64,
     pub(crate) reduce_bytes: u64,
+    pub(crate) is_stopping: bool,
 }
 
-const N_WORDS: usize = 11;
+const N_WORDS: usize = 12;
 
 impl RankEpoch {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
@@ -127,6 +130,7 @@ impl RankEpoch {
             self.metadata_bytes,
             self.messages,
             self.reduce_bytes,
+            u64::from(self.is_stopping),
         ];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -139,7 +143,7 @@ impl RankEpoch {
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let words: [u64; N_WORDS] = words.try_into().ok()?;
         let [loss, epoch, blocked, reduce, encode, decode, exchange, rest @ ..] = words;
-        let [payload_bytes, metadata_bytes, messages, reduce_bytes] = rest;
+        let [payload_bytes, metadata_bytes, messages, reduce_bytes, is_stopping] = rest;
         let time = Duration::from_nanos;
         Some(Self {
             loss_sum: f64::from_bits(loss),
@@ -154,6 +158,7 @@ impl RankEpoch {
             metadata_bytes,
             messages,
             reduce_bytes,
+            is_stopping: is_stopping != 0,
         })
     }
 
@@ -201,5 +206,6 @@ pub(crate) fn combine(
         scores: None,
         eval_ms: 0.0,
         eval_bytes: 0,
+        is_stopping: shares.iter().any(|share| share.is_stopping),
     })
 }

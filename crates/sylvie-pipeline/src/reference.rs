@@ -135,7 +135,7 @@ fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
         with_communication((&backend, comm), instruments, needs, |handle| {
             let (mut losses, mut gradients) = (Vec::new(), Vec::new());
             for epoch in 0..settings.n_epochs {
-                losses.push(run.epoch(handle, epoch)?.loss);
+                losses.push(run.epoch(handle, epoch, false)?.loss);
                 if epoch < 3 {
                     let reduced = run.gradients.as_ref().expect("reduced gradients");
                     gradients.push(reduced.flatten(&backend));

@@ -11,6 +11,7 @@ use crate::stage::{PlannedSend, Stage};
 /// # Paper
 /// BNS-GCN (Wan et al. 2022), algorithm 1: a row is kept with probability `p` and weighs `1 / p`.
 pub(crate) struct Sample<B: Backend> {
+    pub(crate) epoch: u32,
     /// The boundary rows that anybody gets, as local rows, keys and global ids.
     pub(crate) boundary: B::Index,
     pub(crate) boundary_keys: B::Index,
@@ -102,6 +103,7 @@ impl<B: Backend> Sample<B> {
             }
         });
         Self {
+            epoch,
             boundary: backend.upload_index(&rows),
             boundary_keys: backend.upload_index(&ids),
             boundary_ids: ids,

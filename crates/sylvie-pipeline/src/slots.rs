@@ -103,6 +103,29 @@ impl<B: Wire> Slots<B> {
         Ok(())
     }
 
+    /// Waits for what is under way and keeps it for the next epoch, which uses it as it would have used
+    /// it coming in late.
+    pub(crate) fn settle(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
+        for number in 0..self.slots.len() {
+            while self.slots[number].n_due > 0 {
+                let arrived = self.next(handle, number)?;
+                let before = self.slots[number].kept.replace(arrived);
+                assert!(before.is_none(), "two epochs' rows are kept in slot {number}");
+            }
+        }
+        Ok(())
+    }
+
+    /// What each slot keeps.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Arrived<B>>> {
+        self.slots.iter().map(|slot| slot.kept.as_ref())
+    }
+
+    /// Keeps rows of an epoch for the next.
+    pub(crate) fn keep(&mut self, number: usize, rows: Arrived<B>) {
+        self.slots[number].kept = Some(rows);
+    }
+
     /// Drains all slots.
     pub(crate) fn drain_all(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
         (0..self.slots.len()).try_for_each(|number| self.drain(handle, number))

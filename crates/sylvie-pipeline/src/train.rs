@@ -1,6 +1,9 @@
 //! One rank's training run.
 
+mod resume;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Targets, Weights};
@@ -22,11 +25,25 @@ use crate::schedule::{Step, is_exchanged, plan_epoch};
 use crate::settings::TrainSettings;
 use crate::slots::Slots;
 use crate::stage::Stage;
+use crate::state::{BestModel, CheckpointSink, RankState};
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All epochs are done.
+    Complete,
+    /// The validation score had not become better for as long as the settings' patience.
+    Patience,
+    /// A rank was asked to stop.
+    Stopped,
+}
 
 /// What a run ends with; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainOutcome {
-    /// Epochs trained.
+    /// Why the run ended.
+    pub end: End,
+    /// Epochs trained, those before a resumed run's checkpoint included.
     pub n_epochs: u32,
     /// The epoch with the best validation score, the first of equals.
     pub best_epoch: u32,
@@ -66,8 +83,64 @@ pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     observer: &mut dyn Observer,
 ) -> Result<TrainOutcome, TrainError> {
     let run = Run::new(backend, comm, input, settings, instruments)?;
+    let checkpoints = Checkpoints::none();
     with_communication((backend, comm), instruments, comm_needs::<B>(settings), |handle| {
-        run.train(handle, observer)
+        run.train(handle, observer, checkpoints)
+    })
+}
+
+/// Where a run begins, where its states go, and who may stop it; on one rank.
+#[derive(Default)]
+pub struct Checkpoints<'a> {
+    /// The state to go on from; the run's beginning where there is none. All ranks go on from the same
+    /// epoch.
+    pub resume: Option<RankState>,
+    /// Where states go, on all ranks or on none.
+    pub sink: Option<&'a mut dyn CheckpointSink>,
+    /// Epochs from one state to the next, the same on every rank. The last epoch's is always kept where
+    /// there is a sink.
+    pub every: Option<u32>,
+    /// Set while the run goes on, it ends after the epoch: all ranks do, whichever was asked to.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl Checkpoints<'_> {
+    /// From the beginning to the end, and nothing is kept.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for Checkpoints<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoints")
+            .field("resumes", &self.resume.is_some())
+            .field("keeps", &self.sink.is_some())
+            .field("every", &self.every)
+            .finish_non_exhaustive()
+    }
+}
+
+/// As [`train`], from a checkpoint or with checkpoints: a run that goes on from a state gives the bits
+/// of one that never stopped.
+///
+/// # Errors
+/// As [`train`]; a state that is not of such a run; a sink that cannot keep one.
+/// # Panics
+/// As [`train`].
+pub fn train_with_checkpoints<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+    backend: &B,
+    comm: &mut C,
+    input: &RankInput,
+    settings: &TrainSettings,
+    instruments: Instruments<'_>,
+    observer: &mut dyn Observer,
+    checkpoints: Checkpoints<'_>,
+) -> Result<TrainOutcome, TrainError> {
+    let run = Run::new(backend, comm, input, settings, instruments)?;
+    with_communication((backend, comm), instruments, comm_needs::<B>(settings), |handle| {
+        run.train(handle, observer, checkpoints)
     })
 }
 
@@ -75,13 +148,6 @@ pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let n_slots = Slots::<B>::count(settings.model.n_layers());
     CommNeeds { seed: settings.seed, n_slots, memory: settings.exchange.memory }
-}
-
-/// The model with the best validation score so far.
-struct Best {
-    epoch: u32,
-    scores: Scores,
-    weights: Vec<Vec<f32>>,
 }
 
 /// A run's state on the compute thread of one rank.
@@ -106,7 +172,9 @@ pub(crate) struct Run<'a, B: Wire> {
     spare: Vec<Vec<f32>>,
     /// Reduced gradients of the epoch.
     pub(crate) gradients: Option<Gradients<B>>,
-    best: Option<Best>,
+    best: Option<BestModel>,
+    /// Scores of the last evaluation.
+    last: Option<Scores>,
     n_since_best: u32,
     setup_bytes: u64,
     eval_bytes: u64,
@@ -162,6 +230,7 @@ impl<'a, B: Wire> Run<'a, B> {
             spare: Vec::new(),
             gradients: None,
             best: None,
+            last: None,
             n_since_best: 0,
             setup_bytes,
             eval_bytes: 0,
@@ -172,24 +241,39 @@ impl<'a, B: Wire> Run<'a, B> {
         mut self,
         handle: &CommHandle<B>,
         observer: &mut dyn Observer,
+        mut checkpoints: Checkpoints<'_>,
     ) -> Result<TrainOutcome, TrainError> {
         let settings = self.settings;
-        let mut last = None;
-        for epoch in 0..settings.n_epochs {
-            let mut record = self.epoch(handle, epoch)?;
+        let resumed = checkpoints.resume.take();
+        let first = resumed.map(|state| self.resume(handle, state)).transpose()?.unwrap_or(0);
+        for epoch in first..settings.n_epochs {
+            let is_asked = |stop: &AtomicBool| stop.load(Ordering::Relaxed);
+            let mut record = self.epoch(handle, epoch, checkpoints.stop.is_some_and(is_asked))?;
             let is_last = epoch + 1 == settings.n_epochs;
             let is_due = is_last || (epoch + 1).is_multiple_of(settings.eval_every.max(1));
             if is_due {
                 self.evaluate(handle, epoch, &mut record)?;
             }
             observer.epoch(&record).map_err(|source| TrainError::Observer { epoch, source })?;
-            last = record.scores.or(last);
+            self.last = record.scores.or(self.last);
             let is_patient = settings.patience.is_none_or(|patience| self.n_since_best < patience);
-            if is_due && !is_patient {
-                return self.outcome(handle, epoch + 1, last);
+            let end = match (is_last, is_due && !is_patient, record.is_stopping) {
+                (true, ..) => Some(End::Complete),
+                (_, true, _) => Some(End::Patience),
+                (.., true) => Some(End::Stopped),
+                _ => None,
+            };
+            let is_due = checkpoints.every.is_some_and(|every| (epoch + 1).is_multiple_of(every));
+            if let Some(sink) = &mut checkpoints.sink
+                && (is_due || end.is_some())
+            {
+                self.keep(handle, epoch, &mut **sink)?;
+            }
+            if let Some(end) = end {
+                return self.outcome(handle, epoch + 1, end);
             }
         }
-        self.outcome(handle, settings.n_epochs, last)
+        self.outcome(handle, first.max(settings.n_epochs), End::Complete)
     }
 
     /// Trains one epoch.
@@ -197,6 +281,7 @@ impl<'a, B: Wire> Run<'a, B> {
         &mut self,
         handle: &CommHandle<B>,
         epoch: u32,
+        is_stopping: bool,
     ) -> Result<EpochRecord, TrainError> {
         let start = self.watch.now();
         let policy = &self.settings.exchange;
@@ -223,6 +308,7 @@ impl<'a, B: Wire> Run<'a, B> {
             metadata_bytes: sent.metadata_bytes,
             messages: sent.n_messages,
             reduce_bytes: traffic.reduced.n_bytes,
+            is_stopping,
         };
         let ranks = handle.all_gather(epoch, rank.to_bytes())?;
         let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {
@@ -329,7 +415,7 @@ impl<'a, B: Wire> Run<'a, B> {
         };
         if is_better {
             let weights = self.weights.to_host(self.backend);
-            self.best = Some(Best { epoch, scores, weights });
+            self.best = Some(BestModel { epoch, scores, weights });
             self.n_since_best = 0;
         } else {
             self.n_since_best += 1;
@@ -346,7 +432,7 @@ impl<'a, B: Wire> Run<'a, B> {
         mut self,
         handle: &CommHandle<B>,
         n_epochs: u32,
-        last: Option<Scores>,
+        end: End,
     ) -> Result<TrainOutcome, TrainError> {
         self.drain(handle)?;
         let model = &self.settings.model;
@@ -354,16 +440,17 @@ impl<'a, B: Wire> Run<'a, B> {
         let last_epoch = n_epochs.saturating_sub(1);
         let fp32_bytes_per_epoch = handle.sum(last_epoch, own_bytes)?;
         let nothing = Scores { train: None, val: None, test: None };
-        let best = self.best.unwrap_or_else(|| Best {
+        let best = self.best.unwrap_or_else(|| BestModel {
             epoch: 0,
             scores: nothing,
             weights: self.weights.to_host(self.backend),
         });
         Ok(TrainOutcome {
+            end,
             n_epochs,
             best_epoch: best.epoch,
             best: best.scores,
-            last: last.unwrap_or(nothing),
+            last: self.last.unwrap_or(nothing),
             weights: best.weights,
             fp32_bytes_per_epoch,
             setup_bytes: self.setup_bytes,

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use sylvie_gnn::{Adam, Gradients, ModelConfig, ModelKind, NormKind, Weights};
+use sylvie_gnn::{Adam, Gradients, ModelConfig, ModelKind, Moments, NormKind, Weights};
 use sylvie_tensor::{AdamStep, Backend, CpuBackend};
 
 use crate::{KINDS, Matrix, config, reals};
@@ -189,4 +189,42 @@ fn adam_counts_its_steps_and_keeps_its_moments() {
             assert_eq!(found, expected.values(), "step {number}");
         }
     }
+}
+
+#[test]
+fn an_optimiser_goes_on_from_its_moments() {
+    let backend = CpuBackend::new(1);
+    let config = network(ModelKind::Sage);
+    let gradients = || Gradients::<CpuBackend>::new(upload(&backend, &config));
+    let mut weights = CpuWeights::glorot(&backend, &config, 3);
+    let mut adam = Adam::new(&backend, &config, 0.01, 0.1);
+    (0..3).for_each(|_| adam.step(&backend, &gradients(), &mut weights));
+
+    let moments = adam.moments(&backend);
+    assert!(moments.fit(&config) && moments.n_steps == 3);
+    assert!(!moments.fit(&network(ModelKind::Gat)));
+    let mut other = Adam::resumed(&backend, &config, (0.01, 0.1), &moments);
+    let host = weights.to_host(&backend);
+    let mut others = CpuWeights::from_host(&backend, &config, &host);
+    adam.step(&backend, &gradients(), &mut weights);
+    other.step(&backend, &gradients(), &mut others);
+    assert_eq!(others.to_host(&backend), weights.to_host(&backend));
+    assert_eq!(other.moments(&backend), adam.moments(&backend));
+
+    let mut fresh =
+        Adam::resumed(&backend, &config, (0.01, 0.1), &Moments { n_steps: 0, ..moments });
+    let mut third = CpuWeights::from_host(&backend, &config, &host);
+    fresh.step(&backend, &gradients(), &mut third);
+    assert_ne!(third.to_host(&backend), weights.to_host(&backend), "the count of steps matters");
+}
+
+/// A gradient of other values for every tensor.
+fn upload(backend: &CpuBackend, config: &ModelConfig) -> Vec<Vec<<CpuBackend as Backend>::Matrix>> {
+    let layer = |layer: usize| {
+        let tensors = config.tensors(layer).into_iter();
+        let values = |n: usize| (0..n).map(|at| (at % 7) as f32 - 2.5).collect::<Vec<_>>();
+        let tensors = tensors.map(|spec| (spec.n_rows, spec.n_cols));
+        tensors.map(|(rows, cols)| backend.upload(rows, cols, &values(rows * cols))).collect()
+    };
+    (0..config.n_layers()).map(layer).collect()
 }

@@ -23,7 +23,7 @@ pub(super) struct Exchanger<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     pub(super) watch: Watch<'a>,
     pub(super) seed: u64,
     pub(super) buffers: Buffers<B>,
-    averages: Averages<B>,
+    pub(super) averages: Averages<B>,
     times: CommTimes,
     n_under_way: usize,
     /// Since when something has been under way, or was last accounted for.

@@ -6,6 +6,7 @@ use sylvie_tensor::Wire;
 
 use super::{Answer, Arrived, CommTimes, Command, Job};
 use crate::error::TrainError;
+use crate::state::HostRows;
 
 /// Sends commands to the communication thread, and takes what comes of them.
 ///
@@ -76,7 +77,7 @@ impl<B: Wire> CommHandle<B> {
         self.send(Command::Gather { epoch, bytes })?;
         match self.answers.recv() {
             Ok(Answer::Gathered(all)) => Ok(all),
-            Ok(Answer::Counts(..)) => panic!("counts instead of gathered bytes"),
+            Ok(_) => panic!("another answer than gathered bytes"),
             Err(_) => Err(TrainError::CommunicationEnded),
         }
     }
@@ -92,9 +93,27 @@ impl<B: Wire> CommHandle<B> {
         self.send(Command::Counts)?;
         match self.answers.recv() {
             Ok(Answer::Counts(traffic, times)) => Ok((traffic, times)),
-            Ok(Answer::Gathered(_)) => panic!("gathered bytes instead of counts"),
+            Ok(_) => panic!("another answer than counts"),
             Err(_) => Err(TrainError::CommunicationEnded),
         }
+    }
+
+    /// Averages of all rows that have been delivered so far.
+    pub(crate) fn averages(&self) -> Result<Vec<Option<Vec<HostRows>>>, TrainError> {
+        self.send(Command::TakeAverages)?;
+        match self.answers.recv() {
+            Ok(Answer::Averages(averages)) => Ok(averages),
+            Ok(_) => panic!("another answer than averages"),
+            Err(_) => Err(TrainError::CommunicationEnded),
+        }
+    }
+
+    /// Goes on from such averages, before the first exchange.
+    pub(crate) fn set_averages(
+        &self,
+        averages: Vec<Option<Vec<HostRows>>>,
+    ) -> Result<(), TrainError> {
+        self.send(Command::SetAverages(averages))
     }
 }
 

@@ -31,10 +31,12 @@ use crate::policy::Memory;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::Stage;
+use crate::state::HostRows;
 pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight};
 pub(crate) use handle::{CommHandle, sum_counts};
+pub(crate) use smoothing::Averages;
 
 /// Which exchange, at which precision.
 #[derive(Clone, Copy, Debug)]
@@ -142,12 +144,15 @@ enum Command<B: Wire> {
     Reduce { epoch: u32, layer: usize, values: Vec<f32> },
     Gather { epoch: u32, bytes: Vec<u8> },
     Counts,
+    TakeAverages,
+    SetAverages(Vec<Option<Vec<HostRows>>>),
 }
 
 /// What a command other than an exchange or a reduction gives.
 enum Answer {
     Gathered(Vec<Vec<u8>>),
     Counts(Traffic, CommTimes),
+    Averages(Vec<Option<Vec<HostRows>>>),
 }
 
 /// The other ends of a [`CommHandle`]'s channels.
@@ -284,6 +289,10 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
                 let traffic = self.comm.take_traffic();
                 drop(ends.answers.send(Answer::Counts(traffic, self.take_times())));
             }
+            Command::TakeAverages => {
+                drop(ends.answers.send(Answer::Averages(self.averages.download(self.backend))));
+            }
+            Command::SetAverages(averages) => self.averages.upload(self.backend, &averages),
         }
         Ok(())
     }

@@ -6,18 +6,34 @@ use sylvie_gnn::Input;
 use sylvie_tensor::Wire;
 
 use super::Arrived;
+use crate::state::HostRows;
 
 /// The averages of every slot, from zero, without bias correction.
 ///
 /// # Paper
 /// PipeGCN (Wan et al. 2022), section 3.4: `avg = decay * avg + (1 - decay) * received`.
-pub(super) struct Averages<B: Wire> {
+pub(crate) struct Averages<B: Wire> {
     slots: Vec<Option<Vec<B::Matrix>>>,
 }
 
 impl<B: Wire> Averages<B> {
     pub(super) fn new(n_slots: usize) -> Self {
         Self { slots: (0..n_slots).map(|_| None).collect() }
+    }
+
+    /// Host copies of all averages.
+    pub(super) fn download(&self, backend: &B) -> Vec<Option<Vec<HostRows>>> {
+        let host = |rows: &Vec<B::Matrix>| {
+            rows.iter().map(|rows| HostRows::download(backend, rows)).collect()
+        };
+        self.slots.iter().map(|slot| slot.as_ref().map(host)).collect()
+    }
+
+    /// Goes on from averages that were downloaded.
+    pub(super) fn upload(&mut self, backend: &B, averages: &[Option<Vec<HostRows>>]) {
+        let matrices =
+            |rows: &Vec<HostRows>| rows.iter().map(|rows| rows.upload(backend)).collect();
+        self.slots = averages.iter().map(|slot| slot.as_ref().map(matrices)).collect();
     }
 
     /// Takes what arrived into the slot's averages, and returns a copy of them.
@@ -33,7 +49,9 @@ impl<B: Wire> Averages<B> {
     ) -> Arrived<B> {
         let rows: Vec<&B::Matrix> = match arrived {
             Arrived::Boundary(rows) => vec![rows],
-            Arrived::Halo { blocks, .. } => blocks.iter().map(|(_, rows)| dense(rows)).collect(),
+            Arrived::Halo { blocks, .. } => {
+                blocks.iter().map(|(_, rows)| Self::dense(rows)).collect()
+            }
             Arrived::Nothing => Vec::new(),
         };
         let zeros = |rows: &&B::Matrix| {
@@ -57,11 +75,12 @@ impl<B: Wire> Averages<B> {
             Arrived::Nothing => Arrived::Nothing,
         }
     }
-}
 
-fn dense<B: Wire>(rows: &Input<B>) -> &B::Matrix {
-    match rows {
-        Input::Dense(rows) => rows,
-        Input::Sparse(_) => panic!("sparse rows in an exchange"),
+    /// Rows that were exchanged, which are never the raw features.
+    pub(crate) fn dense(rows: &Input<B>) -> &B::Matrix {
+        match rows {
+            Input::Dense(rows) => rows,
+            Input::Sparse(_) => panic!("sparse rows in an exchange"),
+        }
     }
 }

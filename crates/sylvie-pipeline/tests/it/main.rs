@@ -9,6 +9,7 @@ mod fixture;
 mod plain_codec;
 mod policies;
 mod recording;
+mod resuming;
 mod samples;
 mod schedules;
 mod theorem2;

@@ -15,7 +15,7 @@ use crate::fixture::{
     NoClock, Setting, Shape, dataset, inputs, losses, random_parts, run, settings,
 };
 
-const KINDS: [ModelKind; 3] = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
+pub(crate) const KINDS: [ModelKind; 3] = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
 
 fn parts(n_parts: u32) -> (Dataset, Vec<RankInput>) {
     let data = dataset(Shape::default());
@@ -61,7 +61,7 @@ fn late_run(
 }
 
 /// Policies that differ in every way that a schedule can.
-fn various() -> Vec<ExchangePolicy> {
+pub(crate) fn various() -> Vec<ExchangePolicy> {
     let stale = Preset::SylvieA.policy();
     let both = Some(Directions::Both);
     vec![
