@@ -1,8 +1,9 @@
 //! The commands and their flags.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use sylvie::data::Format;
 use sylvie::partition::{Method, Objective};
 
@@ -101,6 +102,12 @@ pub(crate) struct TrainArgs {
     /// Folder for the results; without it nothing is written.
     #[arg(long, value_name = "DIR", help_heading = "Files and output")]
     pub(crate) out: Option<PathBuf>,
+    /// Run folder to go on in, from its newest checkpoint and with its settings, bit for bit as if it had
+    /// never stopped. Of the flags beside it, those that change what is trained must say what the run's
+    /// say.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "config"],
+          help_heading = "Files and output")]
+    pub(crate) resume: Option<PathBuf>,
     /// Replace the run that lies in --out, at the end; until then the new one is in .new below it.
     #[arg(long, requires = "out", help_heading = "Files and output")]
     pub(crate) overwrite: bool,
@@ -108,12 +115,41 @@ pub(crate) struct TrainArgs {
     /// memory until the run ends or fails. Replaced if it is there.
     #[arg(long, value_name = "FILE", help_heading = "Files and output")]
     pub(crate) trace: Option<PathBuf>,
+    /// How ranks are joined: threads of this process, or mpi, processes on one host or several that a
+    /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi. Results are the same.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Transport::Threads,
+          hide_possible_values = true, help_heading = "Ranks")]
+    pub(crate) transport: Transport,
+    /// Seconds that a rank waits for another before the run fails; more than the longest layer or
+    /// checkpoint takes. [default: 60 with mpi, 3600 with threads]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Ranks",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeout: Option<u32>,
     /// Print nothing.
     #[arg(long, conflicts_with = "json", help_heading = "Files and output")]
     pub(crate) quiet: bool,
     /// Print the epochs and then the summary as JSON, one object a line.
     #[arg(long, help_heading = "Files and output")]
     pub(crate) json: bool,
+}
+
+/// How ranks are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    Threads,
+    Mpi,
+}
+
+impl TrainArgs {
+    /// How long a rank waits for another.
+    pub(crate) fn deadline(&self) -> Duration {
+        // A thread that fails is seen at once; there the deadline only has to exceed the longest layer.
+        let usual = match self.transport {
+            Transport::Threads => 3600,
+            Transport::Mpi => 60,
+        };
+        Duration::from_secs(self.timeout.map_or(usual, u64::from))
+    }
 }
 
 /// What stands below the flags of `train`.
@@ -140,6 +176,10 @@ up to the epoch. Beside it: encode_ms and decode_ms in the codec, network_ms whi
 way and neither was at work, lateness of other ranks included, hidden_ms what of these three the computing thread did not stand still for; \
 hidden_share is that part of them.
 
+checkpoints/epoch-N in it, with --checkpoint-every or after SIGINT, SIGTERM or SIGUSR1, which let the \
+epoch end: the state after N epochs, for --resume. --epochs, --patience, --checkpoint-every, --threads, \
+--transport and --link may change on the way, and where the graph lies.
+
 --link is a model, not a measurement: one full-duplex link a host, shared fairly by its ranks, for halo \
 rows, all-reduce and evaluation alike. Headers, losses and switches are left out, so that a real network \
 is slower.
@@ -150,6 +190,9 @@ Examples:
   sylvie train --data photo.npz --preset sylvie-a --staleness 5 --epochs 300 --patience 10
   sylvie train --partition photo.parts --model gcn
   sylvie train --data photo.npz --link 1Gbps,50us --trace trace.json
+  sylvie train --data photo.npz --checkpoint-every 20 --out runs/long
+  sylvie train --resume runs/long
+  mpirun -n 4 sylvie train --transport mpi --partition photo.parts --out runs/mpi
   sylvie train --config runs/photo/run.toml --seed 2 --out runs/photo-2";
 
 /// What evaluation and prediction share.

@@ -38,7 +38,11 @@ fn parse_table(text: &str) -> Result<Table> {
     text.parse().map_err(|error| in_words(text, &error))
 }
 
-fn parse(text: &str) -> Result<RunFlags> {
+/// Reads the settings that a text gives.
+///
+/// # Errors
+/// As [`read`], but for the path.
+pub(crate) fn parse(text: &str) -> Result<RunFlags> {
     let table = parse_table(text)?;
     let defaults: Table = RunSettings::default().to_toml()?.parse()?;
     let command = RunFlags::augment_args(Command::new("settings").no_binary_name(true));
@@ -153,6 +157,7 @@ mod tests {
             eval_every: 2,
             patience: 6,
             metric: Some(Metric::RocAuc),
+            checkpoint_every: 7,
             threads: Some(3),
         };
         assert_eq!(settings(&other.to_toml().unwrap()), other);

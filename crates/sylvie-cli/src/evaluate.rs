@@ -16,6 +16,7 @@ use crate::flags::{DataFlags, RunFlags};
 use crate::metrics::{ScoreLine, score_warning};
 use crate::model_file::{LabelKind, ModelFile};
 use crate::partitioned::Given;
+use crate::ranks::RankOptions;
 use crate::run_folder::{MODEL, SETTINGS};
 use crate::settings::RunSettings;
 use crate::{config, load, partitioned, ranks};
@@ -135,7 +136,7 @@ pub(crate) fn run(args: EvaluateArgs) -> Result<()> {
     let Trained { settings, model, weights, metric, parts } = &trained;
     let clock = SystemClock::start();
     let scores = console.during("evaluating", || {
-        ranks::run(parts.len(), settings.n_threads(), |backend, comm| {
+        ranks::run(RankOptions::new(parts.len(), settings.n_threads()), |backend, comm| {
             let data = &parts[comm.rank()];
             evaluate(backend, comm, (model, weights), data, *metric, Instruments::clock(&clock))
         })

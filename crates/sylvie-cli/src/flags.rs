@@ -128,6 +128,10 @@ pub(crate) struct RunFlags {
     /// have several classes]
     #[arg(long, value_name = "NAME", help_heading = "Training")]
     pub(crate) metric: Option<Metric>,
+    /// Epochs from one checkpoint in --out to the next; 0 for none. A run that is stopped by SIGINT or
+    /// SIGTERM leaves one in any case. [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) checkpoint_every: Option<u32>,
     /// Threads of each part; results do not depend on it. [default: cores / parts, at least 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training", value_parser = max_threads())]
     pub(crate) threads: Option<u32>,

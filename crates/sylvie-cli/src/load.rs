@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Error, Result, ensure};
+use sha2::{Digest as _, Sha256};
 use sylvie::data::{self, shown};
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Assignment, Dataset, Labels, Role};
@@ -10,6 +11,7 @@ use sylvie::partition::{Quality, build_parts, quality};
 use sylvie::pipeline::{PartData, RankInput};
 
 use crate::console::Console;
+use crate::fingerprint::hexadecimal;
 use crate::settings::RunSettings;
 
 /// Most weights of a network: what a 32-bit count holds, far more than a run could train.
@@ -110,6 +112,14 @@ pub(crate) fn assign(
     console
         .during(&what, || partitioner.partition(&dataset.graph, &train, settings.parts))
         .with_context(|| format!("{} cannot be split", settings.shown_data()))
+}
+
+/// Tells this split of this graph from others.
+pub(crate) fn identity(dataset: &Dataset, assignment: &Assignment) -> String {
+    let mut sum = Sha256::new();
+    assignment.parts().iter().for_each(|part| sum.update(part.to_le_bytes()));
+    let sum = hexadecimal(&sum.finalize());
+    format!("{} nodes, {} edges, parts {sum}", dataset.n_nodes(), dataset.graph.n_edges())
 }
 
 /// Parts of the whole graph with their data.

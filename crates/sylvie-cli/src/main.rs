@@ -9,11 +9,13 @@ use clap::Parser as _;
 
 mod args;
 mod aside;
+mod checkpoint;
 mod clock;
 mod config;
 mod console;
 mod evaluate;
 mod exchange;
+mod fingerprint;
 mod flags;
 mod info;
 mod input;
@@ -24,15 +26,24 @@ mod model_file;
 mod partition;
 mod partitioned;
 mod predict;
+mod prepared;
+mod processes;
 mod ranks;
+mod results;
 mod run_folder;
 mod settings;
+mod stopping;
 mod summary;
+mod task;
 mod trace;
 mod train;
 mod usage;
 
 use args::{Cli, Command};
+
+fn done(outcome: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    outcome.map(|()| ExitCode::SUCCESS)
+}
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -40,14 +51,14 @@ fn main() -> ExitCode {
         Err(error) => return usage::report(&error),
     };
     let outcome = match cli.command {
-        Command::Info(args) => info::run(args),
-        Command::Partition(args) => partition::run(args),
         Command::Train(args) => train::run(*args),
-        Command::Evaluate(args) => evaluate::run(args),
-        Command::Predict(args) => predict::run(args),
+        Command::Info(args) => done(info::run(args)),
+        Command::Partition(args) => done(partition::run(args)),
+        Command::Evaluate(args) => done(evaluate::run(args)),
+        Command::Predict(args) => done(predict::run(args)),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             console::complain("error", &usage::one_line(&format!("{error:#}")));
             ExitCode::FAILURE

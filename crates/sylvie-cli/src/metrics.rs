@@ -1,30 +1,44 @@
 //! What is recorded of every epoch.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sylvie::gnn::Metric;
 use sylvie::pipeline::{EpochRecord, RankTimes, Scores};
 
 /// A line of metrics.jsonl.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EpochLine {
     epoch: u32,
-    loss: f64,
-    epoch_ms: f64,
+    pub(crate) loss: f64,
+    pub(crate) epoch_ms: f64,
     #[serde(flatten)]
     times: TimesLine,
     ranks: Vec<TimesLine>,
-    payload_bytes: u64,
-    metadata_bytes: u64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) metadata_bytes: u64,
     messages: u64,
-    reduce_bytes: u64,
+    pub(crate) reduce_bytes: u64,
     #[serde(flatten)]
     scores: Option<ScoreLine>,
+}
+
+impl EpochLine {
+    /// Epoch, from 0.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Where the time went: mean over the ranks.
+    pub(crate) fn times(&self) -> RankTimes {
+        let TimesLine { compute_ms, blocked_ms, reduce_ms, encode_ms, .. } = self.times;
+        let TimesLine { decode_ms, network_ms, hidden_ms, .. } = self.times;
+        RankTimes { compute_ms, blocked_ms, reduce_ms, encode_ms, decode_ms, network_ms, hidden_ms }
+    }
 }
 
 /// Where the time of an epoch went, on one rank or in the mean over ranks.
 ///
 /// The first three add up to the epoch; the others are what happened beside it.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct TimesLine {
     compute_ms: f64,
     blocked_ms: f64,
@@ -44,7 +58,7 @@ impl From<&RankTimes> for TimesLine {
 }
 
 /// Scores on the three sets; null where the metric is not defined.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ScoreLine {
     pub(crate) train: Option<f64>,
     pub(crate) val: Option<f64>,

@@ -13,6 +13,7 @@ use crate::aside::AsideFile;
 use crate::clock::SystemClock;
 use crate::console::Console;
 use crate::evaluate::Trained;
+use crate::ranks::RankOptions;
 use crate::run_folder::MODEL;
 use crate::{aside, ranks};
 
@@ -28,7 +29,7 @@ pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let Trained { settings, model, weights, parts, .. } = Trained::load(args.trained, console)?;
     let clock = SystemClock::start();
     let blocks = console.during("predicting", || {
-        ranks::run(parts.len(), settings.n_threads(), |backend, comm| {
+        ranks::run(RankOptions::new(parts.len(), settings.n_threads()), |backend, comm| {
             let instruments = Instruments::clock(&clock);
             predict(backend, comm, (&model, &weights), &parts[comm.rank()], instruments)
         })

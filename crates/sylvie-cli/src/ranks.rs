@@ -4,43 +4,53 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result};
 use sylvie::comm::{LinkModel, RankError, ThreadOptions, Threads, run_ranks};
-use sylvie::pipeline::TrainError;
 use sylvie::tensor::{CpuBackend, Wire};
 
 /// Buffers that the CPU backend sends.
-type Bytes = <CpuBackend as Wire>::Bytes;
+pub(crate) type Bytes = <CpuBackend as Wire>::Bytes;
 
-/// Runs `body` on `n_ranks` ranks of `n_threads` threads each, and gives back what they returned.
+/// What ranks as threads are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankOptions {
+    pub(crate) n_ranks: usize,
+    /// Threads of each.
+    pub(crate) n_threads: u32,
+    /// The network that is modelled, if there is one.
+    pub(crate) link: Option<LinkModel>,
+    /// How long a rank waits for another.
+    pub(crate) deadline: Duration,
+}
+
+impl RankOptions {
+    /// Ranks whose exchange takes no longer than memory does.
+    pub(crate) fn new(n_ranks: usize, n_threads: u32) -> Self {
+        // A rank that fails is seen at once; the deadline only has to exceed the longest layer.
+        Self { n_ranks, n_threads, link: None, deadline: Duration::from_secs(3600) }
+    }
+}
+
+/// Starts the backend of a rank.
+///
+/// # Errors
+/// Threads that the system refuses.
+pub(crate) fn backend(n_threads: u32) -> Result<CpuBackend> {
+    CpuBackend::try_new(n_threads as usize).with_context(|| {
+        format!("{n_threads} threads a part cannot be started; fewer --threads may help")
+    })
+}
+
+/// Runs `body` on ranks, and gives back what they returned.
 ///
 /// # Errors
 /// That of the first rank that failed; threads that the system refuses.
-pub(crate) fn run<T: Send>(
-    n_ranks: usize,
-    n_threads: u32,
-    body: impl Fn(&CpuBackend, &mut Threads<Bytes>) -> Result<T, TrainError> + Sync,
+pub(crate) fn run<T: Send, E: Into<Error>>(
+    options: RankOptions,
+    body: impl Fn(&CpuBackend, &mut Threads<Bytes>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>> {
-    run_over(None, n_ranks, n_threads, body)
-}
-
-/// As [`run`], over a modelled link where there is one.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn run_over<T: Send>(
-    link: Option<LinkModel>,
-    n_ranks: usize,
-    n_threads: u32,
-    body: impl Fn(&CpuBackend, &mut Threads<Bytes>) -> Result<T, TrainError> + Sync,
-) -> Result<Vec<T>> {
-    // A rank that fails is seen at once; the deadline only has to exceed the longest layer.
-    let deadline = Duration::from_secs(3600);
+    let RankOptions { n_ranks, n_threads, link, deadline } = options;
     let options = ThreadOptions { deadline, link, ..ThreadOptions::default() };
-    let results = run_ranks(n_ranks, &options, |comm| {
-        let backend = CpuBackend::try_new(n_threads as usize).with_context(|| {
-            format!("{n_threads} threads a part cannot be started; fewer --threads may help")
-        })?;
-        body(&backend, comm).map_err(Error::from)
-    });
+    let results =
+        run_ranks(n_ranks, &options, |comm| body(&backend(n_threads)?, comm).map_err(Into::into));
     results.map_err(|error: RankError<Error>| {
         let what = error.to_string();
         match error {

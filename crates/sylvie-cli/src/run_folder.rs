@@ -4,14 +4,15 @@
 //! `.new` in that folder, and its files take their places when all of them are complete: until then the
 //! old run is whole. A lock on the metrics tells a run that goes on from one that was killed.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use sylvie::data::shown;
 
 use crate::aside;
+use crate::checkpoint::{CHECKPOINTS, remove_all};
 use crate::config;
 use crate::metrics::EpochLine;
 use crate::settings::RunSettings;
@@ -28,7 +29,7 @@ pub(crate) const MODEL: &str = "model.safetensors";
 /// All of them; the settings come last, so that what replaces them is there already.
 const ALL: [&str; 4] = [MODEL, METRICS, SUMMARY, SETTINGS];
 /// Where a run is written that will replace another.
-const NEW: &str = ".new";
+pub(crate) const NEW: &str = ".new";
 
 /// A run folder that this run has taken, with provisional settings in it.
 ///
@@ -108,6 +109,8 @@ impl RunFolder {
             for name in ALL {
                 remove(&place.join(name)).with_context(|| shown(&place.join(name)))?;
             }
+            let checkpoints = place.join(CHECKPOINTS);
+            remove_all(&checkpoints).with_context(|| shown(&checkpoints))?;
             self.made.push(place.clone());
         }
         self.place = place;
@@ -234,6 +237,59 @@ pub(crate) struct OpenFolder {
 }
 
 impl OpenFolder {
+    /// Takes a folder whose run has a checkpoint after `n_epochs` epochs, to go on with it; gives what
+    /// is known of those epochs.
+    ///
+    /// What the run wrote of later epochs is cut off: they come again.
+    ///
+    /// # Errors
+    /// A run that goes on; epochs that are not those of the checkpoint; what the system says.
+    pub(crate) fn reopen(
+        folder: &Path,
+        settings: &RunSettings,
+        n_epochs: u32,
+    ) -> Result<(Self, Vec<EpochLine>)> {
+        let path = folder.join(METRICS);
+        let metrics = OpenOptions::new().read(true).write(true).open(&path);
+        let mut metrics = metrics.with_context(|| shown(&path))?;
+        let is_locked = matches!(metrics.try_lock(), Err(TryLockError::WouldBlock));
+        ensure!(!is_locked, "another run is being written to {}", shown(folder));
+        let text = fs::read_to_string(&path).with_context(|| shown(&path))?;
+        let mut lines = Vec::new();
+        let mut length = 0;
+        for (number, line) in text.split_inclusive('\n').take(n_epochs as usize).enumerate() {
+            let parsed: EpochLine = serde_json::from_str(line)
+                .with_context(|| format!("{}: line {}", shown(&path), number + 1))?;
+            ensure!(
+                parsed.epoch() as usize == number,
+                "{}: line {} is of epoch {}",
+                shown(&path),
+                number + 1,
+                parsed.epoch()
+            );
+            lines.push(parsed);
+            length += line.len() as u64;
+        }
+        ensure!(
+            lines.len() == n_epochs as usize,
+            "{}: {} epochs, but the checkpoint comes after {n_epochs}",
+            shown(&path),
+            lines.len()
+        );
+        let cut = metrics.set_len(length).and_then(|()| metrics.seek(SeekFrom::End(0)));
+        cut.with_context(|| shown(&path))?;
+        aside::write(&folder.join(SETTINGS), settings.to_toml()?.as_bytes())?;
+        let is_new = folder.file_name().is_some_and(|name| name == NEW);
+        let parent = folder.parent().filter(|parent| is_new && parent.join(SETTINGS).is_file());
+        let path = parent.unwrap_or(folder).to_owned();
+        Ok((Self { path, place: folder.to_owned(), metrics }, lines))
+    }
+
+    /// Where files are written while the run goes on.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
     /// Where the run lies at its end.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -270,6 +326,11 @@ impl OpenFolder {
         for name in ALL {
             let path = self.path.join(name);
             fs::rename(self.place.join(name), &path).with_context(|| shown(&path))?;
+        }
+        let (old, new) = (self.path.join(CHECKPOINTS), self.place.join(CHECKPOINTS));
+        remove_all(&old).with_context(|| shown(&old))?;
+        if new.is_dir() {
+            fs::rename(&new, &old).with_context(|| shown(&old))?;
         }
         // A file of somebody else's in it is kept with it.
         let _ = fs::remove_dir(&self.place);

@@ -82,6 +82,8 @@ pub(crate) struct RunSettings {
     /// What is evaluated; `None` until the labels are known.
     #[serde(serialize_with = "optional_word", skip_serializing_if = "Option::is_none")]
     pub(crate) metric: Option<Metric>,
+    /// Epochs from one checkpoint to the next; 0 for none.
+    pub(crate) checkpoint_every: u32,
     /// Threads of each part; `None` for all cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) threads: Option<u32>,
@@ -118,6 +120,7 @@ impl Default for RunSettings {
             eval_every: 5,
             patience: 0,
             metric: None,
+            checkpoint_every: 0,
             threads: None,
         }
     }
@@ -184,6 +187,7 @@ impl RunSettings {
         set(&mut self.eval_every, flags.eval_every);
         set(&mut self.patience, flags.patience);
         set_optional(&mut self.metric, flags.metric);
+        set(&mut self.checkpoint_every, flags.checkpoint_every);
         set_optional(&mut self.threads, flags.threads);
     }
 

@@ -7,9 +7,10 @@ use serde::Serialize;
 use sylvie::data::shown;
 use sylvie::gnn::Metric;
 use sylvie::partition::Quality;
-use sylvie::pipeline::{EpochRecord, RankTimes, TrainOutcome};
+use sylvie::pipeline::{RankTimes, TrainOutcome};
 
 use crate::console::{bytes, score};
+use crate::metrics::EpochLine;
 use crate::settings::RunSettings;
 
 /// What summary.json holds. Bytes are sums over the ranks.
@@ -31,6 +32,7 @@ pub(crate) struct Summary {
     reduce_bytes_per_epoch: u64,
     eval_bytes: u64,
     setup_bytes: u64,
+    /// Of this process; of the largest where ranks are processes.
     peak_rss_mb: Option<f64>,
     parts: u32,
     cut_edges: u64,
@@ -106,9 +108,9 @@ pub(crate) struct EpochFigures {
 
 impl EpochFigures {
     /// Takes note of an epoch.
-    pub(crate) fn push(&mut self, record: &EpochRecord) {
+    pub(crate) fn push(&mut self, record: &EpochLine) {
         self.epoch_ms.push(record.epoch_ms);
-        let (sum, times) = (&mut self.times, &record.times);
+        let (sum, times) = (&mut self.times, record.times());
         sum.compute_ms += times.compute_ms;
         sum.blocked_ms += times.blocked_ms;
         sum.reduce_ms += times.reduce_ms;
@@ -150,7 +152,7 @@ impl Summary {
         metric: Metric,
         outcome: &TrainOutcome,
         epochs: &EpochFigures,
-        quality: &Quality,
+        (quality, peak_rss_mb): (&Quality, Option<f64>),
     ) -> Self {
         let mut times = epochs.times();
         if outcome.fp32_bytes_per_epoch == 0 {
@@ -173,7 +175,7 @@ impl Summary {
             reduce_bytes_per_epoch: epochs.mean(epochs.reduce_bytes),
             eval_bytes: outcome.eval_bytes,
             setup_bytes: outcome.setup_bytes,
-            peak_rss_mb: crate::memory::peak_rss_mb(),
+            peak_rss_mb,
             parts: quality.n_parts,
             cut_edges: quality.cut_edges,
             halo_rows: quality.communication_volume,

@@ -1,67 +1,72 @@
 //! `sylvie train`.
 
-use std::path::Path;
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use indicatif::ProgressBar;
+use sylvie::comm::Communicator;
 use sylvie::data::shown;
-use sylvie::gnn::{Metric, ModelConfig};
-use sylvie::graph::{Dataset, Role};
-use sylvie::partition::{PartitionFolder, Quality};
 use sylvie::pipeline::{
-    EpochRecord, Instruments, Observer, ObserverError, RankInput, Tracer, TrainOutcome,
-    TrainSettings, train,
+    CheckpointSink, Checkpoints, EpochRecord, Instruments, Observer, ObserverError, RankInput,
+    RankState, Tracer, TrainError, TrainOutcome, TrainSettings, train_with_checkpoints,
 };
+use sylvie::tensor::CpuBackend;
 
-use crate::args::TrainArgs;
+use crate::args::{TrainArgs, Transport};
+use crate::checkpoint::CheckpointFolder;
 use crate::clock::SystemClock;
-use crate::console::{Console, Mode, score};
-use crate::flags::RunFlags;
-use crate::load;
-use crate::metrics::{EpochLine, score_warning};
-use crate::model_file::{self, LabelKind, ModelFile};
-use crate::partitioned::Given;
-use crate::run_folder::{OpenFolder, RunFolder};
+use crate::console::Console;
+use crate::prepared::{Prepared, Wanted, prepare};
+use crate::ranks::{Bytes, RankOptions};
+use crate::results::{Places, Recorder};
 use crate::settings::RunSettings;
-use crate::summary::{EpochFigures, Summary};
-use crate::trace::{Spans, TraceFile};
-use crate::{aside, config, partitioned, ranks};
+use crate::stopping::Stopping;
+use crate::task::Task;
+use crate::trace::Spans;
+use crate::{fingerprint, memory, processes, ranks};
 
 /// Trains a network and leaves a run folder where one is asked for.
 ///
 /// # Errors
 /// Settings, files or data that cannot be used; whatever ends the training early.
-pub(crate) fn run(args: TrainArgs) -> Result<()> {
-    let console = if args.quiet { Console::quiet() } else { Console::json_if(args.json) };
-    let (mut settings, partition) = settings(args.config.as_deref(), args.flags)?;
-    let folder =
-        args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, &settings));
-    let folder = folder.transpose()?;
-    let inputs = [args.config.as_deref(), settings.init.as_deref().map(Path::new)];
-    let inputs: Vec<&Path> =
-        inputs.into_iter().flatten().chain([Path::new(&settings.data)]).collect();
-    let trace = args.trace.as_deref().map(|path| trace_at(path, folder.as_ref(), &inputs));
-    let trace = trace.transpose()?;
-    let initial = settings.init.as_ref().map(|path| ModelFile::read(Path::new(path)));
-    let initial = initial.transpose()?;
-
-    let prepared = match partition {
-        Some(folder) => prepare_parts(&mut settings, &folder, console)?,
-        None => prepare(&mut settings, console)?,
-    };
-    let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
-    let Prepared { model, labels, metric, inputs, quality } = prepared;
-    let train_settings = settings.train_settings(model.clone(), metric, initial);
-    let folder = folder.map(|folder| folder.begin(&settings)).transpose()?;
-    if let Some(place) = folder.as_ref().and_then(OpenFolder::place_until_the_end) {
-        console
-            .line(format!("the old run is replaced at the end; until then see {}", shown(place)))?;
+pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
+    match args.transport {
+        Transport::Threads => on_threads(&args),
+        Transport::Mpi => processes::run(args),
     }
-    let recorder = Recorder::new(console, settings.epochs, metric, folder);
-    let spans = trace.is_some().then(|| Spans::new(inputs.len()));
-    let trained = train_ranks(&inputs, &train_settings, &settings, spans.as_ref(), recorder);
-    let traced = trace.zip(spans).map(|(file, spans)| file.write(&spans)).transpose();
+}
+
+/// How a command tells what it is doing.
+pub(crate) fn console(args: &TrainArgs) -> Console {
+    if args.quiet { Console::quiet() } else { Console::json_if(args.json) }
+}
+
+fn on_threads(args: &TrainArgs) -> Result<ExitCode> {
+    let console = console(args);
+    let mut task = Task::new(args, None)?;
+    let mut places = Places::take(args, &task)?;
+    let initial = task.initial()?;
+    let (prepared, inputs) = prepare(&mut task, Wanted::All, console)?;
+    let Prepared { model, metric, .. } = &prepared;
+    let initial = initial.map(|file| file.into_weights(model)).transpose()?;
+    let train_settings = task.settings.train_settings(model.clone(), *metric, initial);
+    let mut bases = Vec::with_capacity(inputs.len());
+    for (rank, input) in inputs.iter().enumerate() {
+        bases.push(Mutex::new(Some(Basis::new(&task, (rank, inputs.len()), &prepared, input)?)));
+    }
+    let opened = places.open(args, &task, console)?;
+    let recorder = Recorder::new(console, task.settings.epochs, *metric, opened);
+    let spans = places.trace.is_some().then(|| Spans::new(inputs.len()));
+    let stopping = Stopping::listen().context("signals")?;
+    let trained = train_ranks(
+        (&inputs, bases),
+        &train_settings,
+        (&task.settings, args),
+        (spans.as_ref(), &stopping),
+        recorder,
+    );
+    let traced = places.trace.zip(spans).map(|(file, spans)| file.write(&spans)).transpose();
     let (outcome, recorder) = match (trained, &traced) {
         (Err(failure), Err(error)) => {
             // What ended the run is the error.
@@ -70,180 +75,133 @@ pub(crate) fn run(args: TrainArgs) -> Result<()> {
         }
         (trained, _) => trained?,
     };
-    recorder.bar.finish_and_clear();
-    let summary = Summary::new(metric, &outcome, &recorder.figures, &quality);
-    if let Some(folder) = &recorder.folder {
-        folder.finish(&summary, &model_file::to_bytes(&model, labels, &outcome.weights)?)?;
+    let facts = (memory::peak_rss_mb(), stopping.signal());
+    let status = recorder.conclude((&task.settings, &prepared), &outcome, facts)?;
+    if let Some(path) = traced? {
+        console.line(format!("trace in {}", shown(&path)))?;
     }
-    console.json(&summary)?;
-    console.line(summary.to_text(&settings, recorder.folder.as_ref().map(OpenFolder::path)))?;
-    match traced? {
-        Some(path) => console.line(format!("trace in {}", shown(&path))),
-        None => Ok(()),
-    }
-}
-
-/// The settings of the run, and the partition folder where they name one.
-///
-/// # Errors
-/// Settings that cannot be, alone or together, or that are not those of the folder.
-fn settings(
-    config: Option<&Path>,
-    flags: RunFlags,
-) -> Result<(RunSettings, Option<PartitionFolder>)> {
-    let mut settings = RunSettings::default();
-    let mut given = Given::default();
-    for flags in [config.map(config::read).transpose()?, Some(flags)].into_iter().flatten() {
-        given.note(&flags);
-        settings.apply(flags);
-    }
-    let folder = partitioned::open(&mut settings, &given)?;
-    settings.check()?;
-    Ok((settings, folder))
-}
-
-/// Where the trace goes, which takes the place of no file that the run reads or writes.
-fn trace_at(path: &Path, folder: Option<&RunFolder>, inputs: &[&Path]) -> Result<TraceFile> {
-    let is_taken = folder.is_some_and(|folder| folder.is_own(path))
-        || inputs.iter().any(|input| aside::is_same(path, input));
-    ensure!(!is_taken, "{}: is a file of the run; take another name for --trace", shown(path));
-    TraceFile::at(path)
-}
-
-/// A graph that is ready to be trained on.
-struct Prepared {
-    model: ModelConfig,
-    labels: LabelKind,
-    metric: Metric,
-    inputs: Vec<RankInput>,
-    quality: Quality,
-}
-
-/// Reads and splits the graph, and settles what could not be settled without it. Only the parts are
-/// kept.
-fn prepare(settings: &mut RunSettings, console: Console) -> Result<Prepared> {
-    let dataset = load::read(settings, console)?;
-    console.line(describe(&dataset))?;
-    let metric = load::metric(settings, &dataset.labels)?;
-    settings.metric = Some(metric);
-    settings.threads = Some(settings.n_threads());
-    let model = load::model(settings, dataset.features.n_cols(), &dataset.labels)?;
-    let assignment = load::assign(settings, &dataset, console)?;
-    let (inputs, quality) = load::rank_inputs(settings, &dataset, &assignment);
-    show_quality(settings, &quality, console)?;
-    let labels = LabelKind::of(&dataset.labels);
-    Ok(Prepared { model, labels, metric, inputs, quality })
-}
-
-/// Reads the parts of a partition folder, and settles what could not be settled without them.
-fn prepare_parts(
-    settings: &mut RunSettings,
-    folder: &PartitionFolder,
-    console: Console,
-) -> Result<Prepared> {
-    let manifest = folder.manifest();
-    console.line(partitioned::describe(manifest))?;
-    let parts = partitioned::read_all(folder, console)?;
-    let labels = partitioned::labels(&parts)?;
-    let metric = load::metric(settings, labels)?;
-    settings.metric = Some(metric);
-    settings.threads = Some(settings.n_threads());
-    let model = load::model(settings, manifest.n_features, labels)?;
-    let labels = LabelKind::of(labels);
-    let quality = manifest.trained_quality().clone();
-    show_quality(settings, &quality, console)?;
-    let inputs = parts.into_iter().map(|part| partitioned::rank_input(part, manifest.directed));
-    Ok(Prepared { model, labels, metric, inputs: inputs.collect(), quality })
-}
-
-/// What the parts cost, in a line.
-fn show_quality(settings: &RunSettings, quality: &Quality, console: Console) -> Result<()> {
-    if quality.n_parts == 1 {
-        return Ok(());
-    }
-    console.line(format!(
-        "{} parts ({}): {} directed edges between parts, {} halo rows",
-        quality.n_parts, settings.partitioner, quality.cut_edges, quality.communication_volume
-    ))
-}
-
-/// A graph in one line.
-fn describe(dataset: &Dataset) -> String {
-    let count = |role| dataset.split.count(role);
-    let (n_features, n_classes) = (dataset.features.n_cols(), dataset.labels.n_classes() as usize);
-    load::description(
-        &dataset.name,
-        [dataset.n_nodes(), dataset.graph.n_edges(), n_features, n_classes],
-        [Role::Train, Role::Val, Role::Test].map(count),
-    )
+    Ok(status)
 }
 
 /// Trains on one rank an input; rank 0 tells `recorder` of each epoch, all of them tell `spans` of every
 /// step.
 fn train_ranks(
-    inputs: &[RankInput],
+    (inputs, bases): (&[RankInput], Vec<Mutex<Option<Basis>>>),
     train_settings: &TrainSettings,
-    settings: &RunSettings,
-    spans: Option<&Spans>,
+    (settings, args): (&RunSettings, &TrainArgs),
+    (spans, stopping): (Option<&Spans>, &Stopping),
     recorder: Recorder,
 ) -> Result<(TrainOutcome, Recorder)> {
     let clock = SystemClock::start();
     let tracer = spans.map(|spans| spans as &dyn Tracer);
     let instruments = Instruments { clock: &clock, tracer };
+    let place = recorder.place().map(ToOwned::to_owned);
     let recorder = Mutex::new(recorder);
-    let link = settings.exchange.link.0;
-    let outcomes = ranks::run_over(link, inputs.len(), settings.n_threads(), |backend, comm| {
-        let rank = sylvie::comm::Communicator::rank(comm);
+    let options = RankOptions {
+        n_ranks: inputs.len(),
+        n_threads: settings.n_threads(),
+        link: settings.exchange.link.0,
+        deadline: args.deadline(),
+    };
+    let outcomes = ranks::run(options, |backend, comm| {
+        let rank = comm.rank();
+        let basis = bases[rank].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let basis = basis.context("a rank begins once")?;
         let mut first = |record: &EpochRecord| -> Result<(), ObserverError> {
             let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
             recorder.record(record).map_err(Into::into)
         };
         let mut others = |_: &EpochRecord| -> Result<(), ObserverError> { Ok(()) };
         let observer: &mut dyn Observer = if rank == 0 { &mut first } else { &mut others };
-        train(backend, comm, &inputs[rank], train_settings, instruments, observer)
+        let place = place.as_deref();
+        let run = basis.begin(place, settings, stopping)?;
+        let outcome =
+            run.train((backend, comm), &inputs[rank], train_settings, instruments, observer)?;
+        anyhow::Ok(outcome)
     })?;
     let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
     Ok((outcome, recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Whoever is told of each epoch.
-struct Recorder {
-    console: Console,
-    bar: ProgressBar,
-    metric: Metric,
-    has_warned: bool,
-    folder: Option<OpenFolder>,
-    figures: EpochFigures,
+/// What one rank begins with.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    rank: usize,
+    n_ranks: usize,
+    model: sylvie::gnn::ModelConfig,
+    /// Sum of the rank's data.
+    data: String,
+    state: Option<RankState>,
 }
 
-impl Recorder {
-    fn new(console: Console, n_epochs: u32, metric: Metric, folder: Option<OpenFolder>) -> Self {
-        let (bar, figures) = (console.bar(n_epochs), EpochFigures::default());
-        Self { console, bar, metric, has_warned: false, folder, figures }
+impl Basis {
+    /// Reads the rank's state, where the run goes on from a checkpoint.
+    ///
+    /// # Errors
+    /// A checkpoint that is damaged or of other data.
+    pub(crate) fn new(
+        task: &Task,
+        (rank, n_ranks): (usize, usize),
+        prepared: &Prepared,
+        input: &RankInput,
+    ) -> Result<Self> {
+        let data = fingerprint::of(input);
+        let model = prepared.model.clone();
+        let state = task.resume.as_ref().map(|from| from.state(rank, &model, &data));
+        Ok(Self { rank, n_ranks, model, data, state: state.transpose()? })
     }
 
-    fn record(&mut self, record: &EpochRecord) -> Result<()> {
-        self.figures.push(record);
-        let line = EpochLine::from(record);
-        if let Some(folder) = &mut self.folder {
-            folder.epoch(&line)?;
-        }
-        self.console.json(&line)?;
-        self.bar.inc(1);
-        let Some(scores) = record.scores else { return Ok(()) };
-        if let (false, Some(warning)) = (self.has_warned, score_warning(self.metric, &scores)) {
-            self.has_warned = true;
-            self.console.warn(&self.bar, &format!("epoch {}: {warning}", record.epoch));
-        }
-        let [train, val, test] = [scores.train, scores.val, scores.test].map(score);
-        let text = format!("loss {:.4}, validation {val}", record.loss);
-        self.bar.set_message(text);
-        if self.console.mode() == Mode::Lines {
-            self.console.line(format!(
-                "epoch {}: loss {:.4}, train {train}, validation {val}, test {test}, {:.1} ms",
-                record.epoch, record.loss, record.epoch_ms
-            ))?;
-        }
-        Ok(())
+    /// A run whose folder, where it has one, is at `place`.
+    ///
+    /// # Errors
+    /// None that is known of: settings have a form in TOML.
+    pub(crate) fn begin<'a>(
+        self,
+        place: Option<&std::path::Path>,
+        settings: &RunSettings,
+        stopping: &'a Stopping,
+    ) -> Result<RankRun<'a>> {
+        let Self { rank, n_ranks, model, data, state } = self;
+        let sink = match place {
+            None => None,
+            Some(place) => {
+                let ranks = (rank, n_ranks);
+                Some(CheckpointFolder::new(place, settings.to_toml()?, ranks, &model, data))
+            }
+        };
+        let every = (settings.checkpoint_every > 0).then_some(settings.checkpoint_every);
+        Ok(RankRun { state, sink, every, stopping })
+    }
+}
+
+/// One rank's run, ready to begin.
+#[derive(Debug)]
+pub(crate) struct RankRun<'a> {
+    state: Option<RankState>,
+    sink: Option<CheckpointFolder>,
+    every: Option<u32>,
+    stopping: &'a Stopping,
+}
+
+impl RankRun<'_> {
+    /// Trains.
+    ///
+    /// # Errors
+    /// Whatever ends the training early.
+    pub(crate) fn train<C: Communicator<Buffer = Bytes>>(
+        mut self,
+        (backend, comm): (&CpuBackend, &mut C),
+        input: &RankInput,
+        settings: &TrainSettings,
+        instruments: Instruments<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<TrainOutcome, TrainError> {
+        let checkpoints = Checkpoints {
+            resume: self.state.take(),
+            sink: self.sink.as_mut().map(|sink| sink as &mut dyn CheckpointSink),
+            every: self.every,
+            stop: Some(self.stopping.flag()),
+        };
+        train_with_checkpoints(backend, comm, input, settings, instruments, observer, checkpoints)
     }
 }

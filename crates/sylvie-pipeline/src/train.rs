@@ -97,8 +97,8 @@ pub struct Checkpoints<'a> {
     pub resume: Option<RankState>,
     /// Where states go, on all ranks or on none.
     pub sink: Option<&'a mut dyn CheckpointSink>,
-    /// Epochs from one state to the next, the same on every rank. The last epoch's is always kept where
-    /// there is a sink.
+    /// Epochs from one state to the next, the same on every rank; the last epoch's is kept too. Without,
+    /// a state is kept only where the run is stopped.
     pub every: Option<u32>,
     /// Set while the run goes on, it ends after the epoch: all ranks do, whichever was asked to.
     pub stop: Option<&'a AtomicBool>,
@@ -263,9 +263,10 @@ impl<'a, B: Wire> Run<'a, B> {
                 (.., true) => Some(End::Stopped),
                 _ => None,
             };
-            let is_due = checkpoints.every.is_some_and(|every| (epoch + 1).is_multiple_of(every));
+            let is_over = |every| end.is_some() || (epoch + 1).is_multiple_of(every);
+            let is_kept = checkpoints.every.is_some_and(is_over) || end == Some(End::Stopped);
             if let Some(sink) = &mut checkpoints.sink
-                && (is_due || end.is_some())
+                && is_kept
             {
                 self.keep(handle, epoch, &mut **sink)?;
             }

@@ -1,5 +1,6 @@
 //! The program, run as its users run it.
 
+mod checkpoints;
 mod commands;
 mod exchange;
 mod files;

@@ -1,0 +1,154 @@
+//! What a command line asks to be trained.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sylvie::data::shown;
+use sylvie::partition::PartitionFolder;
+use toml::Table;
+
+use crate::args::TrainArgs;
+use crate::checkpoint::Resumable;
+use crate::model_file::ModelFile;
+use crate::partitioned::Given;
+use crate::settings::RunSettings;
+use crate::{config, partitioned};
+
+/// Settings that do not change what an epoch computes. Data may have moved: that they are the same is
+/// checked.
+const HARMLESS: [&str; 8] =
+    ["epochs", "patience", "checkpoint_every", "threads", "link", "data", "format", "partition"];
+
+/// The settings of a run, and what they name.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) settings: RunSettings,
+    pub(crate) partition: Option<PartitionFolder>,
+    /// The checkpoint to go on from.
+    pub(crate) resume: Option<Resumable>,
+}
+
+impl Task {
+    /// Puts together what flags, files and defaults say, for `n_ranks` ranks where their number is given
+    /// from outside.
+    ///
+    /// # Errors
+    /// Settings that cannot be, alone or together, or that are not those of the partition folder, of the
+    /// checkpoint or of the ranks.
+    pub(crate) fn new(args: &TrainArgs, n_ranks: Option<u32>) -> Result<Self> {
+        let resume = args.resume.as_deref().map(Resumable::find).transpose()?;
+        let base = match (&resume, &args.config) {
+            (Some(checkpoint), _) => {
+                let flags = config::parse(checkpoint.settings());
+                Some(flags.with_context(|| shown(checkpoint.path()))?)
+            }
+            (None, Some(path)) => Some(config::read(path)?),
+            (None, None) => None,
+        };
+        let mut settings = RunSettings::default();
+        let mut given = Given::default();
+        let has_parts = [base.as_ref(), Some(&args.flags)];
+        let has_parts = has_parts.into_iter().flatten().any(|flags| flags.parts.is_some());
+        if let Some(base) = base {
+            given.note(&base);
+            settings.apply(base);
+        }
+        let before = resume.is_some().then(|| settings.clone());
+        given.note(&args.flags);
+        settings.apply(args.flags.clone());
+        if let (Some(n_ranks), false) = (n_ranks, has_parts) {
+            settings.parts = n_ranks;
+        }
+        if resume.is_some() {
+            // This machine may have other cores.
+            settings.threads = args.flags.threads;
+        }
+        let partition = partitioned::open(&mut settings, &given)?;
+        if let Some(n_ranks) = n_ranks {
+            check_ranks(&settings, n_ranks)?;
+        }
+        settings.check()?;
+        if let (Some(checkpoint), Some(before)) = (&resume, before) {
+            check_same(&before, &settings, checkpoint)?;
+            check_unfinished(&settings, checkpoint)?;
+        }
+        let wants_checkpoints = args.flags.checkpoint_every.is_some_and(|every| every > 0);
+        ensure!(
+            !wants_checkpoints || args.out.is_some() || args.resume.is_some(),
+            "--checkpoint-every needs a run folder to write to: --out"
+        );
+        Ok(Self { settings, partition, resume })
+    }
+
+    /// The file of the weights that the run starts from; a run that goes on has its own.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn initial(&self) -> Result<Option<ModelFile>> {
+        let init = self.settings.init.as_ref().filter(|_| self.resume.is_none());
+        init.map(|path| ModelFile::read(Path::new(path))).transpose()
+    }
+
+    /// Epochs that are done.
+    pub(crate) fn n_done(&self) -> u32 {
+        self.resume.as_ref().map_or(0, Resumable::n_epochs)
+    }
+}
+
+fn check_ranks(settings: &RunSettings, n_ranks: u32) -> Result<()> {
+    if settings.parts == n_ranks {
+        return Ok(());
+    }
+    let parts = settings.parts;
+    let alone =
+        if n_ranks == 1 { "; is this the launcher of the MPI it was built with?" } else { "" };
+    match &settings.partition {
+        Some(folder) => bail!(
+            "{} has {parts} parts, but there are {n_ranks} ranks; start {parts} (mpirun -n \
+             {parts}){alone}",
+            shown(Path::new(folder))
+        ),
+        None => bail!(
+            "{parts} parts need {parts} ranks, but there are {n_ranks}; start {parts} (mpirun -n \
+             {parts}), or leave --parts out{alone}"
+        ),
+    }
+}
+
+/// Checks that nothing has changed that an epoch depends on.
+fn check_same(before: &RunSettings, now: &RunSettings, checkpoint: &Resumable) -> Result<()> {
+    let [before, now] = [before, now].map(|settings| settings.to_toml());
+    let (before, now): (Table, Table) = (before?.parse()?, now?.parse()?);
+    let keys = before.keys().chain(now.keys().filter(|key| !before.contains_key(*key)));
+    for key in keys.filter(|key| !HARMLESS.contains(&key.as_str())) {
+        let said = |table: &Table| table.get(key).map_or("nothing".to_owned(), |v| v.to_string());
+        let (was, is) = (said(&before), said(&now));
+        let flag = key.replace('_', "-");
+        ensure!(
+            was == is,
+            "{} was written with --{flag} {was}, and a run cannot go on with {is}; what may change is {}",
+            shown(checkpoint.path()),
+            HARMLESS.map(|key| format!("--{}", key.replace('_', "-"))).join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Checks that there is something left to do.
+fn check_unfinished(settings: &RunSettings, checkpoint: &Resumable) -> Result<()> {
+    let done = checkpoint.n_epochs();
+    ensure!(
+        done < settings.epochs,
+        "{}: {done} epochs are done, of {}; --epochs takes more",
+        shown(checkpoint.path()),
+        settings.epochs
+    );
+    let since_best = checkpoint.n_since_best();
+    ensure!(
+        settings.patience == 0 || since_best < settings.patience,
+        "{}: {since_best} evaluations brought no better score, and the patience is {}; --patience takes more",
+        shown(checkpoint.path()),
+        settings.patience
+    );
+    Ok(())
+}

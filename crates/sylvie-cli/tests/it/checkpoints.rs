@@ -1,0 +1,188 @@
+//! Runs that go on from a checkpoint.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{GRAPH, computed, fail, run, succeed, summary, train};
+
+const SETTINGS: &str = "--hidden 16 --eval-every 2";
+
+/// Everything that a run leaves, but for its times.
+fn left(folder: &Path) -> (Vec<Vec<serde_json::Value>>, Vec<u8>, Vec<serde_json::Value>) {
+    let summary = summary(folder);
+    let keys =
+        ["best_val", "best_epoch", "epochs", "loss", "eval_bytes", "payload_bytes_per_epoch"];
+    let model = fs::read(folder.join("model.safetensors")).unwrap();
+    (computed(folder), model, keys.map(|key| summary[key].clone()).to_vec())
+}
+
+fn checkpoints(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder.join("checkpoints")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Cuts a finished run back to what a run that was killed after its checkpoint leaves.
+fn kill(folder: &Path, epochs_more: usize) {
+    fs::remove_file(folder.join("model.safetensors")).unwrap();
+    fs::remove_file(folder.join("summary.json")).unwrap();
+    let path = folder.join("metrics.jsonl");
+    let mut text = fs::read_to_string(&path).unwrap();
+    (0..epochs_more).for_each(|_| text += "{\"epoch\": half of a li");
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_run_goes_on_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, words) in [
+        ("sync", "--model gcn --preset sylvie-s"),
+        ("async", "--model sage --preset sylvie-a --staleness 3"),
+        ("smooth", "--model sage --preset pipegcn --smooth both"),
+        ("sampled", "--model gat --preset sylvie-a --boundary-sampling 0.5 --parts 3"),
+        ("inductive", "--model sage --preset sylvie-a --inductive"),
+    ] {
+        let (whole, cut) = (folder.path().join(name), folder.path().join(format!("{name}-cut")));
+        let words = format!("--data {GRAPH} --epochs 7 {SETTINGS} {words}");
+        train(&whole, &words);
+        train(&cut, &format!("{words} --epochs 4 --checkpoint-every 2"));
+        assert_eq!(checkpoints(&cut), ["epoch-000004"], "{name}");
+        kill(&cut, 1);
+        succeed(&format!("train --quiet --resume {} --epochs 7 --threads 2", cut.display()));
+        // The end of four epochs, at which the run was evaluated, falls on an evaluation anyway.
+        assert_eq!(left(&cut), left(&whole), "{name}");
+        assert_eq!(checkpoints(&cut), ["epoch-000007"], "{name}");
+    }
+}
+
+#[test]
+fn what_is_trained_does_not_change_on_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train(&out, &format!("--data {GRAPH} {SETTINGS} --epochs 2 --checkpoint-every 1"));
+    let resume = format!("train --epochs 4 --resume {}", out.display());
+    for (flags, named) in [
+        ("--lr 0.1", "--lr 0.01"),
+        ("--preset sylvie-a", "--preset"),
+        ("--schedule async", "--schedule"),
+        ("--parts 2", "--parts 4"),
+        ("--seed 2", "--seed"),
+        ("--bits 4", "--bits"),
+        ("--eval-every 3", "--eval-every"),
+        ("--init w.safetensors", "--init"),
+        ("--data synthetic:nodes=240,degree=6,features=9,classes=3,seed=2", "part 0 of the graph"),
+        ("--epochs 2", "2 epochs are done"),
+        ("--epochs 1", "2 epochs are done"),
+        ("--config run.toml", "--config"),
+        ("--out elsewhere", "--out"),
+    ] {
+        let before = fs::read(out.join("metrics.jsonl")).unwrap();
+        let (_, line) = fail(&format!("{resume} {flags}"));
+        assert!(line.contains(named), "{flags}: {line}");
+        assert_eq!(fs::read(out.join("metrics.jsonl")).unwrap(), before, "{flags}");
+    }
+    let (_, line) = fail(&format!("train --epochs 2 --data {GRAPH} --checkpoint-every 1"));
+    assert!(line.contains("--out"), "{line}");
+    let (_, line) = fail(&format!("train --resume {}", folder.path().display()));
+    assert!(line.contains("no checkpoint"), "{line}");
+    let (_, line) = fail(&format!("train --resume {}/none", folder.path().display()));
+    assert!(line.contains("no folder of a run"), "{line}");
+    succeed(&format!("{resume} --quiet --checkpoint-every 2 --patience 9 --link 10Gbps,1us"));
+}
+
+#[test]
+fn damaged_checkpoints_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        format!("--data {GRAPH} {SETTINGS} --parts 2 --preset sylvie-a --checkpoint-every 2");
+    let (out, other) = (folder.path().join("run"), folder.path().join("other"));
+    train(&out, &format!("{words} --epochs 2"));
+    train(&other, &format!("{words} --epochs 2 --seed 2"));
+    let place = |run: &Path, file: &str| run.join("checkpoints/epoch-000002").join(file);
+    let resume = format!("train --quiet --epochs 4 --resume {}", out.display());
+    for file in ["shared.safetensors", "rank-00001.safetensors"] {
+        let path = place(&out, file);
+        let good = fs::read(&path).unwrap();
+        let refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let (_, line) = fail(&resume);
+            line
+        };
+        for length in [0, 7, 100, good.len() - 1] {
+            let line = refused(&good[..length]);
+            assert!(line.contains(file), "{line}");
+        }
+        for at in (0..good.len()).step_by(good.len() / 25) {
+            let mut bad = good.clone();
+            bad[at] ^= 4;
+            let line = refused(&bad);
+            assert!(line.contains(file), "byte {at}: {line}");
+        }
+        // A whole file of another run: which of the two is the wrong one nobody can tell.
+        let line = refused(&fs::read(place(&other, file)).unwrap());
+        assert!(line.contains("of another checkpoint"), "{line}");
+        fs::write(&path, &good).unwrap();
+    }
+    fs::copy(place(&out, "rank-00000.safetensors"), place(&out, "x")).unwrap();
+    fs::copy(place(&out, "rank-00001.safetensors"), place(&out, "rank-00000.safetensors")).unwrap();
+    let (_, line) = fail(&resume);
+    assert!(line.contains("rank-00000.safetensors: is of rank 1"), "{line}");
+    fs::rename(place(&out, "x"), place(&out, "rank-00000.safetensors")).unwrap();
+    // A checkpoint that was not finished is in nobody's way.
+    let unfinished = out.join("checkpoints/epoch-000003.new");
+    fs::create_dir(&unfinished).unwrap();
+    fs::write(unfinished.join("shared.safetensors"), "half").unwrap();
+    succeed(&resume);
+    assert_eq!(checkpoints(&out), ["epoch-000004"]);
+}
+
+#[test]
+fn a_run_that_replaces_another_takes_its_checkpoints_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words = format!("--data {GRAPH} {SETTINGS}");
+    train(&out, &format!("{words} --epochs 2 --checkpoint-every 1"));
+    train(&out, &format!("{words} --epochs 3 --checkpoint-every 1 --overwrite --seed 2"));
+    assert_eq!(checkpoints(&out), ["epoch-000003"]);
+    train(&out, &format!("{words} --epochs 3 --overwrite"));
+    assert!(!out.join("checkpoints").exists(), "no run without checkpoints has another's");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_run_after_its_epoch() {
+    use std::process::{Command, Stdio};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    let words = format!("--data {GRAPH} --hidden 16 --eval-every 50 --preset sylvie-a --parts 2");
+    train(&whole, &format!("{words} --epochs 200"));
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("USR1", 138)] {
+        let out = folder.path().join(signal);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sylvie"));
+        command.args(["train", "--epochs", "1000000", "--out"]).arg(&out);
+        command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let metrics = out.join("metrics.jsonl");
+        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
+            sleep(Duration::from_millis(5));
+        }
+        let killed = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.contains("--resume"), "{said}");
+        let n_done = computed(&out).len();
+        assert_eq!(checkpoints(&out), [format!("epoch-{n_done:06}")]);
+        assert!(!out.join("summary.json").exists(), "the run is not over");
+        let n_more = n_done.max(200);
+        let epochs = n_more.to_string();
+        let output = run(&format!("train --quiet --resume {} --epochs {epochs}", out.display()));
+        if n_done < 200 {
+            assert!(output.status.success());
+            assert_eq!(left(&out), left(&whole), "{signal}");
+        }
+    }
+}
