@@ -15,6 +15,10 @@ use crate::step::{Check, Step};
 /// What every step builds: another choice of packages or features would build it all again.
 const PACKAGES: &str =
     "-p sylvie-comm -p sylvie-conformance --features sylvie-comm/mpi,sylvie-conformance/mpi";
+/// The program, with ranks that are processes.
+const PROGRAM: &str = "-p sylvie-cli --features mpi";
+/// How the program's tests are told the launcher.
+const LAUNCHER: &str = "SYLVIE_MPI_LAUNCHER";
 /// Seconds after which a launcher is ended: a job that hangs must not hang the tests.
 const LIMIT_S: u32 = 90;
 /// The line with which rank 0 ends.
@@ -155,7 +159,16 @@ pub(crate) fn run(root: &Path, program: &str, ranks: &[usize]) -> Result<String>
         ending.must_fail(words).with_context(|| format!("fault {name}"))?;
         println!("fault {name} ended the job after {:.1} s", ending.duration_s);
     }
-    Ok(format!("suites on {ranks:?} ranks and {} faults under {program}", FAULTS.len()))
+    for step in [
+        Step::cargo(&format!("clippy {PROGRAM} --all-targets -- -D warnings")),
+        Step::cargo(&format!("test {PROGRAM} --test it processes::"))
+            .variable(LAUNCHER, program)
+            .check(Check::SomeTests),
+    ] {
+        println!("{step}");
+        step.run(root).with_context(|| step.to_string())?;
+    }
+    Ok(format!("suites on {ranks:?} ranks, {} faults and trainings under {program}", FAULTS.len()))
 }
 
 /// Builds the program of the suites; gives back where it lies.

@@ -6,6 +6,8 @@ mod exchange;
 mod files;
 mod partitioned;
 mod policies;
+#[cfg(all(feature = "mpi", target_os = "linux"))]
+mod processes;
 mod program;
 mod refusals;
 mod repeating;

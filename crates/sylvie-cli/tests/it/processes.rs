@@ -1,0 +1,237 @@
+//! Ranks that are processes: jobs under the launcher that `SYLVIE_MPI_LAUNCHER` names.
+//!
+//! `cargo xtask mpi-test` runs these. A launcher's status is not believed: what a job left is looked at.
+
+use std::env;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::program::{GRAPH, computed, succeed, summary, train};
+
+const SETTINGS: &str = "--hidden 16 --eval-every 2";
+/// Longest that a job may take which is to end by itself.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Starts a job of so many ranks; words are separated by spaces.
+fn start(n_ranks: u32, words: &str) -> Child {
+    let launcher = env::var("SYLVIE_MPI_LAUNCHER").unwrap_or_else(|_| "mpirun".to_owned());
+    let version = Command::new(&launcher).arg("--version").output();
+    let version =
+        version.unwrap_or_else(|error| panic!("{launcher}: {error}; see docs/cluster.md"));
+    let mut command = Command::new(launcher);
+    let version = String::from_utf8_lossy(&version.stdout);
+    if ["Open MPI", "OpenRTE"].iter().any(|name| version.contains(name)) {
+        command.args(["--oversubscribe", "--bind-to", "none"]);
+    }
+    command.args(["-n", &n_ranks.to_string(), env!("CARGO_BIN_EXE_sylvie")]);
+    command.args(words.split_whitespace()).args(["--transport", "mpi"]);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the launcher starts")
+}
+
+/// Waits for a job's end, which must come.
+#[track_caller]
+fn wait(mut job: Child, limit: Duration) -> Output {
+    let start = Instant::now();
+    while job.try_wait().expect("a child").is_none() {
+        if start.elapsed() > limit {
+            let _ = job.kill();
+            let mut said = String::new();
+            let _ = job.stderr.take().map(|mut text| text.read_to_string(&mut said));
+            panic!("not over after {limit:?}: {said}");
+        }
+        sleep(Duration::from_millis(10));
+    }
+    job.wait_with_output().expect("a child")
+}
+
+#[track_caller]
+fn run_job(n_ranks: u32, words: &str) {
+    let output = wait(start(n_ranks, words), LIMIT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}: {said}");
+}
+
+/// Runs a job that must fail, and gives what was said.
+#[track_caller]
+fn fail_job(n_ranks: u32, words: &str) -> String {
+    let output = wait(start(n_ranks, words), LIMIT);
+    assert!(!output.status.success(), "{words}: succeeded");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a run computed, and the model.
+fn left(folder: &Path) -> (Vec<Vec<serde_json::Value>>, Vec<u8>) {
+    (computed(folder), fs::read(folder.join("model.safetensors")).expect("a model"))
+}
+
+/// Processes of ranks whose command line has these words.
+fn ranks_with(words: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("/proc") {
+        let name = entry.expect("an entry").file_name().into_string().unwrap_or_default();
+        let Ok(id) = name.parse() else { continue };
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.starts_with(env!("CARGO_BIN_EXE_sylvie")) && line.contains(words) {
+            found.push(id);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+    assert!(status.expect("kill").success());
+}
+
+/// Waits until a run has written so many epochs.
+fn wait_for_epochs(folder: &Path, n_epochs: usize) {
+    let metrics = folder.join("metrics.jsonl");
+    let start = Instant::now();
+    while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < n_epochs {
+        assert!(start.elapsed() < LIMIT, "no {n_epochs} epochs");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn processes_give_the_bits_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    for n_ranks in 1..=4 {
+        for model in ["gcn", "sage", "gat"] {
+            for (name, policy) in [
+                ("s", "--preset sylvie-s"),
+                ("a", "--preset sylvie-a"),
+                ("e", "--preset sylvie-a --staleness 3"),
+            ] {
+                let place = |how| folder.path().join(format!("{how}{n_ranks}-{model}-{name}"));
+                let (threads, processes) = (place("t"), place("p"));
+                let words = format!(
+                    "--data {GRAPH} --model {model} {policy} --epochs 10 --heads 2 --parts {n_ranks}"
+                );
+                train(&threads, &words);
+                let out = processes.display();
+                run_job(n_ranks, &format!("train {SETTINGS} {words} --out {out}"));
+                assert_eq!(left(&processes), left(&threads), "{n_ranks} ranks, {model}, {policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_rank_reads_its_own_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let [parts, threads, processes] =
+        ["parts", "threads", "processes"].map(|name| folder.path().join(name));
+    let dir = parts.display();
+    succeed(&format!("partition --data {GRAPH} --parts 3 --inductive --out {dir}"));
+    train(&threads, &format!("--partition {dir} --epochs 6"));
+    let out = processes.display();
+    run_job(3, &format!("train {SETTINGS} --epochs 6 --partition {dir} --out {out}"));
+    assert_eq!(left(&processes), left(&threads));
+
+    let said = fail_job(2, &format!("train --partition {dir}"));
+    assert!(said.contains("has 3 parts, but there are 2 ranks"), "{said}");
+    let said = fail_job(2, &format!("train --data {GRAPH} --parts 3"));
+    assert!(said.contains("3 parts need 3 ranks"), "{said}");
+    let said = fail_job(2, &format!("train --data {GRAPH} --link 1Gbps"));
+    assert!(said.contains("--link models"), "{said}");
+    let path = parts.join("part-0002.safetensors");
+    let mut bytes = fs::read(&path).expect("the file of part 2");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let said = fail_job(3, &format!("train --partition {dir}"));
+    assert!(said.contains("rank 2") && said.contains("part-0002.safetensors"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "one rank says it: {said}");
+}
+
+#[test]
+fn a_run_goes_on_between_threads_and_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        format!("--data {GRAPH} --preset sylvie-a --parts 3 {SETTINGS} --checkpoint-every 2");
+    let whole = folder.path().join("whole");
+    train(&whole, &format!("{words} --epochs 8"));
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    train(&first, &format!("{words} --epochs 4"));
+    run_job(3, &format!("train --resume {} --epochs 8", first.display()));
+    assert_eq!(left(&first), left(&whole));
+    run_job(3, &format!("train {words} --epochs 4 --out {}", second.display()));
+    succeed(&format!("train --quiet --resume {} --epochs 8", second.display()));
+    assert_eq!(left(&second), left(&whole));
+}
+
+#[test]
+fn a_killed_rank_ends_the_job_and_the_run_goes_on_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let n_kills: usize = env::var("SYLVIE_KILLS").map_or(4, |count| count.parse().expect("a number"));
+    for (name, policy) in [("sync", "--preset sylvie-s"), ("async", "--preset sylvie-a")] {
+        let words = format!("--data {GRAPH} {policy} --parts 3 {SETTINGS} --checkpoint-every 2");
+        let whole = folder.path().join(name);
+        train(&whole, &format!("{words} --epochs 60"));
+        for number in 0..n_kills.div_ceil(2) {
+            let out = folder.path().join(format!("{name}-{number}"));
+            let job = start(3, &format!("train {words} --epochs 100000 --out {}", out.display()));
+            // Another rank and another moment each time, some of them while a checkpoint is written.
+            wait_for_epochs(&out, 3 + 5 * number);
+            sleep(Duration::from_micros(700 * number as u64));
+            let ranks = ranks_with(&out.display().to_string());
+            assert_eq!(ranks.len(), 3);
+            signal("KILL", ranks[number % 3]);
+            assert!(!wait(job, LIMIT).status.success(), "a rank is gone");
+            assert!(ranks_with(&out.display().to_string()).is_empty(), "all ranks have ended");
+            let resume = format!("train --resume {} --epochs 60", out.display());
+            if number % 2 == 0 {
+                run_job(3, &resume)
+            } else {
+                drop(succeed(&resume))
+            }
+            assert_eq!(left(&out), left(&whole), "{name}, kill {number}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_to_one_rank_ends_the_job_after_its_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words = format!("train --data {GRAPH} {SETTINGS} --epochs 1000000 --out {}", out.display());
+    let job = start(3, &words);
+    wait_for_epochs(&out, 3);
+    signal("TERM", ranks_with(&out.display().to_string())[1]);
+    let output = wait(job, LIMIT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--resume"), "{said}");
+    let n_done = computed(&out).len();
+    let path = out.join(format!("checkpoints/epoch-{n_done:06}/rank-00002.safetensors"));
+    assert!(path.is_file(), "{}", path.display());
+    assert!(!out.join("summary.json").exists(), "the run is not over");
+    run_job(3, &format!("train --resume {} --epochs {}", out.display(), n_done + 2));
+    assert_eq!(summary(&out)["epochs"], n_done + 2);
+}
+
+#[test]
+fn a_rank_that_stands_still_or_fails_ends_the_job_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let words = format!("train --data {GRAPH} {SETTINGS} --epochs 1000000 --out {}", out.display());
+    let job = start(3, &format!("{words} --timeout 2"));
+    wait_for_epochs(&out, 3);
+    let ranks = ranks_with(&out.display().to_string());
+    signal("STOP", ranks[1]);
+    let output = wait(job, Duration::from_secs(30));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("in vain for rank 1"), "{said}");
+    assert!(said.contains("epoch"), "{said}");
+
+    let said = fail_job(2, &format!("train --data {GRAPH} --lr 1e30 --norm none"));
+    assert!(said.contains("error: rank ") && said.contains("epoch"), "{said}");
+}
