@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::acceptance;
 use crate::step::{Check, Step};
-use crate::surroundings::{DATA_DIR, REFERENCE_DIR, Surroundings};
+use crate::surroundings::{DATA_DIR, MPI_LAUNCHER, REFERENCE_DIR, Surroundings};
 
 /// The test command that README.md names, less the word cargo.
 const README_TEST: &str = "test --workspace";
@@ -28,6 +28,11 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     if let Some(cases) = &surroundings.reference {
         let reference = Step::cargo("test --workspace --tests reference::");
         steps.push(reference.variable(REFERENCE_DIR, cases).check(Check::SomeTests));
+    }
+    if let Some(launcher) = &surroundings.mpi {
+        // All packages, as in the step before: fewer would unite their dependencies' features otherwise.
+        let jobs = Step::cargo("test --workspace --features sylvie-cli/mpi --test it processes::");
+        steps.push(jobs.variable(MPI_LAUNCHER, launcher).check(Check::SomeTests));
     }
     steps.push(acceptance::default_training(scratch));
     if let Some(data) = &surroundings.data {
@@ -85,8 +90,11 @@ mod tests {
 
     #[test]
     fn folders_beside_the_clone_add_their_steps_and_variables() {
-        let surroundings =
-            Surroundings { data: Some("graphs".into()), reference: Some("cases".into()) };
+        let surroundings = Surroundings {
+            data: Some("graphs".into()),
+            reference: Some("cases".into()),
+            mpi: Some("mpirun".into()),
+        };
         let lone = plan_text(&Surroundings::default());
         let all = plan_text(&surroundings);
         let added: Vec<_> = all.iter().filter(|step| !lone.contains(step)).collect();
@@ -95,6 +103,8 @@ mod tests {
             [
                 "SYLVIE_DATA_DIR=\"graphs\" cargo test --workspace",
                 "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --tests reference::",
+                "SYLVIE_MPI_LAUNCHER=\"mpirun\" cargo test --workspace --features sylvie-cli/mpi --test it \
+                 processes::",
                 "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
                  --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
             ]

@@ -37,7 +37,8 @@ enum Command {
     /// Checks everything that must hold of a change, and stops at the first thing that does not.
     ///
     /// Formatting, lints, tests, documentation, then trainings on the default graph and, where
-    /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one.
+    /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one. SYLVIE_MPI_LAUNCHER=mpirun adds ranks
+    /// that are processes.
     Ci,
     /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`,
     /// `cargo xtask bench policies` (ten minutes; `--quick` takes one).

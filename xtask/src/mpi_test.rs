@@ -11,14 +11,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::step::{Check, Step};
+use crate::surroundings::MPI_LAUNCHER;
 
 /// What every step builds: another choice of packages or features would build it all again.
 const PACKAGES: &str =
     "-p sylvie-comm -p sylvie-conformance --features sylvie-comm/mpi,sylvie-conformance/mpi";
 /// The program, with ranks that are processes.
 const PROGRAM: &str = "-p sylvie-cli --features mpi";
-/// How the program's tests are told the launcher.
-const LAUNCHER: &str = "SYLVIE_MPI_LAUNCHER";
 /// Seconds after which a launcher is ended: a job that hangs must not hang the tests.
 const LIMIT_S: u32 = 90;
 /// The line with which rank 0 ends.
@@ -162,7 +161,7 @@ pub(crate) fn run(root: &Path, program: &str, ranks: &[usize]) -> Result<String>
     for step in [
         Step::cargo(&format!("clippy {PROGRAM} --all-targets -- -D warnings")),
         Step::cargo(&format!("test {PROGRAM} --test it processes::"))
-            .variable(LAUNCHER, program)
+            .variable(MPI_LAUNCHER, program)
             .check(Check::SomeTests),
     ] {
         println!("{step}");

@@ -11,13 +11,18 @@ pub(crate) const DATA_DIR: &str = "SYLVIE_DATA_DIR";
 /// The variable that names a folder of reference cases, read instead of the repository's copies.
 pub(crate) const REFERENCE_DIR: &str = "SYLVIE_REFERENCE_DIR";
 
-/// Folders outside the repository that more can be checked with.
+/// The variable that names the launcher of an MPI library, to check ranks as processes with.
+pub(crate) const MPI_LAUNCHER: &str = "SYLVIE_MPI_LAUNCHER";
+
+/// What is outside the repository that more can be checked with.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     /// Real graphs.
     pub(crate) data: Option<PathBuf>,
     /// Reference cases of an independent implementation.
     pub(crate) reference: Option<PathBuf>,
+    /// The launcher of an MPI library.
+    pub(crate) mpi: Option<OsString>,
 }
 
 impl Surroundings {
@@ -44,15 +49,17 @@ impl Surroundings {
         Ok(Surroundings {
             data: folder(DATA_DIR, "../shared/data")?,
             reference: folder(REFERENCE_DIR, "../shared/reference/cases")?,
+            mpi: variable(MPI_LAUNCHER).filter(|launcher| !launcher.is_empty()),
         })
     }
 }
 
 impl fmt::Display for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = |folder: &Option<PathBuf>| if folder.is_some() { "with" } else { "without" };
-        let (data, reference) = (found(&self.data), found(&self.reference));
-        write!(f, "{data} real data, {reference} outside reference cases")
+        let found = |is_there| if is_there { "with" } else { "without" };
+        let (data, reference) = (found(self.data.is_some()), found(self.reference.is_some()));
+        let mpi = found(self.mpi.is_some());
+        write!(f, "{data} real data, {reference} outside reference cases, {mpi} MPI")
     }
 }
 
