@@ -21,7 +21,7 @@ fn zeros_are_zeros_in_a_buffer_that_was_used() {
 fn copies_hold_what_was_copied() {
     let backend = backend();
     let x = real_matrix(1, 40, 50);
-    drop(backend.upload(40, 51, &[7.0; 2040]));
+    drop(backend.upload(1, 2030, &[7.0; 2030]));
     let copy = backend.copy(&x);
     assert_eq!(copy, x);
     assert_eq!(copy.clone(), x);
