@@ -1,4 +1,4 @@
-//! Measurements: `cargo xtask bench codec`, `metadata`, `policies`, `convergence`.
+//! Measurements: `cargo xtask bench codec`, `metadata`, `ops`, `policies`, `convergence`.
 //!
 //! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
@@ -12,6 +12,7 @@ use sylvie_lowbit::Width;
 mod codec;
 mod convergence;
 mod metadata;
+mod ops;
 mod policies;
 mod rounds;
 
@@ -29,6 +30,8 @@ enum What {
     Codec(CodecArguments),
     /// The error that each type of metadata adds, kind of row by kind of row.
     Metadata,
+    /// Operations of a training epoch, against the time that their bytes and their arithmetic take.
+    Ops(ops::OpsArguments),
     /// Exchange policies over a modelled link, against what its bandwidth implies and the paper's figures.
     Policies(policies::PoliciesArguments),
     /// Loss and validation score of runs over epochs, as a plot.
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
     match Arguments::parse().what {
         What::Codec(arguments) => codec::measure(&arguments.plan()),
         What::Metadata => metadata::measure(),
+        What::Ops(arguments) => ops::measure(&arguments)?,
         What::Policies(arguments) => policies::measure(&arguments)?,
         What::Convergence(arguments) => convergence::draw(&arguments)?,
     }

@@ -41,6 +41,7 @@ enum Command {
     /// that are processes.
     Ci,
     /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`,
+    /// `cargo xtask bench ops` (operations of an epoch against the machine),
     /// `cargo xtask bench policies` (ten minutes; `--quick` takes one).
     Bench {
         /// What to measure, and its options.

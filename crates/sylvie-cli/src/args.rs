@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sylvie::data::Format;
-use sylvie::partition::{Method, Objective};
+use sylvie::partition::{Method, NodeOrder, Objective};
 
 use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
@@ -73,6 +73,9 @@ pub(crate) struct PartitionArgs {
     /// What metis makes small: volume (rows sent) or cut (edges between parts).
     #[arg(long, value_name = "NAME", default_value_t = Objective::Volume)]
     pub(crate) objective: Objective,
+    /// Order of a part's nodes: cluster (neighbours close together), given, or auto.
+    #[arg(long, value_name = "NAME", default_value_t = NodeOrder::Auto)]
+    pub(crate) order: NodeOrder,
     /// Folder for the parts, one file each, for `train --partition`; without it nothing is written.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use sylvie::gnn::{Metric, ModelKind, NormKind};
     use sylvie::lowbit::MetadataType;
-    use sylvie::partition::{Method, Objective};
+    use sylvie::partition::{Method, NodeOrder, Objective};
     use sylvie::pipeline::Directions;
 
     use crate::exchange::{ExchangeSettings, OrNone};
@@ -133,6 +133,7 @@ mod tests {
             parts: 7,
             partitioner: Method::Random,
             objective: Objective::Cut,
+            order: NodeOrder::Cluster,
             exchange: ExchangeSettings {
                 preset: "vanilla".parse().unwrap(),
                 bits_forward: "bf16,1".parse().unwrap(),

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use sylvie::data::{Format, Normalization};
 use sylvie::gnn::{Metric, ModelKind, NormKind};
-use sylvie::partition::{Method, Objective};
+use sylvie::partition::{Method, NodeOrder, Objective};
 
 use crate::exchange::ExchangeFlags;
 
@@ -92,6 +92,10 @@ pub(crate) struct RunFlags {
     /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) objective: Option<Objective>,
+    /// Order of a part's nodes in memory: cluster (neighbours close together, which is faster where rows
+    /// do not fit a cache), given, or auto. A partition folder has its own. [default: auto]
+    #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
+    pub(crate) order: Option<NodeOrder>,
     #[command(flatten)]
     pub(crate) exchange: ExchangeFlags,
 

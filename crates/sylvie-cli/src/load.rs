@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use sylvie::data::{self, shown};
 use sylvie::gnn::{Metric, ModelConfig};
 use sylvie::graph::{Assignment, Dataset, Labels, Role};
-use sylvie::partition::{Quality, build_parts, quality};
+use sylvie::partition::{PartitionError, Quality, build_parts, quality};
 use sylvie::pipeline::{PartData, RankInput};
 
 use crate::console::Console;
@@ -97,7 +97,7 @@ pub(crate) fn training_nodes(dataset: &Dataset) -> Vec<bool> {
     dataset.split.roles().iter().map(|&role| role == Role::Train).collect()
 }
 
-/// Assigns the nodes of the whole graph to parts, balanced over training nodes too.
+/// Assigns the nodes of the whole graph to parts, balanced over training nodes too, and orders them.
 ///
 /// # Errors
 /// What the partitioner refuses: more parts than nodes above all.
@@ -109,8 +109,13 @@ pub(crate) fn assign(
     let partitioner = settings.partitioner.partitioner(settings.objective, settings.seed);
     let train = training_nodes(dataset);
     let what = format!("splitting into {} parts ({})", settings.parts, partitioner.name());
+    let graph = &dataset.graph;
+    let split = || -> Result<Assignment, PartitionError> {
+        let assignment = partitioner.partition(graph, &train, settings.parts)?;
+        Ok(settings.order.apply(graph, assignment))
+    };
     console
-        .during(&what, || partitioner.partition(&dataset.graph, &train, settings.parts))
+        .during(&what, split)
         .with_context(|| format!("{} cannot be split", settings.shown_data()))
 }
 

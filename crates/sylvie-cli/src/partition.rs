@@ -23,6 +23,7 @@ pub(crate) fn run(args: PartitionArgs) -> Result<()> {
         parts: args.parts,
         partitioner: args.partitioner,
         objective: args.objective,
+        order: args.order,
         seed: args.seed,
         ..RunSettings::of_data(args.data)
     };

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use sylvie::data::{Format, Normalization, ReadOptions, shown};
 use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
-use sylvie::partition::{Method, Objective};
+use sylvie::partition::{Method, NodeOrder, Objective};
 use sylvie::pipeline::{PolicyError, TrainSettings};
 
 use crate::exchange::ExchangeSettings;
@@ -62,6 +62,9 @@ pub(crate) struct RunSettings {
     /// What metis makes small.
     #[serde(serialize_with = "word")]
     pub(crate) objective: Objective,
+    /// In which order a part lists its nodes.
+    #[serde(serialize_with = "word")]
+    pub(crate) order: NodeOrder,
     /// How boundary rows are exchanged.
     #[serde(flatten)]
     pub(crate) exchange: ExchangeSettings,
@@ -111,6 +114,7 @@ impl Default for RunSettings {
             parts: 4,
             partitioner: Method::Metis,
             objective: Objective::Volume,
+            order: NodeOrder::Auto,
             exchange: ExchangeSettings::default(),
             epochs: 100,
             lr: 0.01,
@@ -179,6 +183,7 @@ impl RunSettings {
         set(&mut self.parts, flags.parts);
         set(&mut self.partitioner, flags.partitioner);
         set(&mut self.objective, flags.objective);
+        set(&mut self.order, flags.order);
         set(&mut self.epochs, flags.epochs);
         set(&mut self.lr, flags.lr);
         set(&mut self.weight_decay, flags.weight_decay);

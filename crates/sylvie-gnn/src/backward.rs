@@ -5,12 +5,13 @@ use sylvie_tensor::Backend;
 use crate::config::ModelKind;
 use crate::factors::ColumnFactors;
 use crate::gat::{self, GatBackward};
-use crate::gcn::{self, GcnSaved};
+use crate::gcn;
 use crate::input::{Context, Input};
 use crate::linear::{self, LinearSaved};
+use crate::neighbours::SumBackward;
 use crate::network::{BlockRead, Network, SavedLayer, SavedState};
 use crate::post;
-use crate::sage::{self, SageSaved};
+use crate::sage::{self, SageBackward};
 use crate::weights::Weights;
 
 /// A layer's backward pass that has gone through some of its blocks.
@@ -26,8 +27,8 @@ pub struct BackwardPartial<B: Backend> {
 }
 
 enum BackwardState<B: Backend> {
-    Gcn { saved: GcnSaved<B>, dsum: Option<B::Matrix> },
-    Sage { saved: SageSaved<B>, dsum: Option<B::Matrix> },
+    Gcn(SumBackward<B>),
+    Sage(SageBackward<B>),
     Gat(GatBackward<B>),
     Linear(LinearSaved<B>),
 }
@@ -61,15 +62,13 @@ impl Network {
             let (norm, norm_grads) = (&tensors[n_tensors..], &mut grads[n_tensors..]);
             post::backward(ctx.backend, norm, &post, &mut dy, norm_grads);
         }
-        let has_inputs = layer > 0;
+        let is_first = layer == 0;
         let state = match state {
             SavedState::Gcn(saved) => {
-                let dsum = has_inputs.then(|| gcn::sum_gradient(ctx, tensors, &dy));
-                BackwardState::Gcn { saved, dsum }
+                BackwardState::Gcn(gcn::begin_backward(ctx, tensors, saved, &dy, is_first))
             }
             SavedState::Sage(saved) => {
-                let dsum = has_inputs.then(|| sage::sum_gradient(ctx, tensors, &dy));
-                BackwardState::Sage { saved, dsum }
+                BackwardState::Sage(sage::begin_backward(ctx, tensors, saved, &dy, is_first))
             }
             SavedState::Gat(saved) => {
                 let heads = self.heads(layer);
@@ -103,19 +102,15 @@ impl Network {
         partial.enter(block, factors.is_some());
         let tensors = weights.layer(layer);
         match &mut partial.state {
-            BackwardState::Gcn { dsum: Some(dsum), .. } => {
-                gcn::block_gradient(ctx, block, factors, dsum)
-            }
-            BackwardState::Sage { dsum: Some(dsum), .. } => {
-                sage::block_gradient(ctx, block, factors, dsum)
-            }
+            BackwardState::Gcn(state) => gcn::block_gradient(ctx, block, factors, state),
+            BackwardState::Sage(state) => sage::block_gradient(ctx, block, factors, state),
             BackwardState::Gat(state) => {
                 let read = BlockRead { block, halo, factors };
                 let (dy, grads) = (&partial.dy, &mut partial.grads);
                 gat::block_backward(ctx, tensors, read, dy, state, grads)
                     .of_input(ctx.backend, tensors)
             }
-            _ => panic!("layer {layer} is linear: it has no halo"),
+            BackwardState::Linear(_) => panic!("layer {layer} is linear: it has no halo"),
         }
     }
 
@@ -160,15 +155,13 @@ impl Network {
         }
         let tensors = weights.layer(layer);
         let own = match state {
-            BackwardState::Gcn { saved, dsum } => {
-                let own = dsum.map(|dsum| gcn::own_gradient(ctx, &dsum));
-                gcn::weight_gradients(ctx, &saved, &dy, &mut grads);
-                own
+            BackwardState::Gcn(state) => {
+                gcn::weight_gradients(ctx, &state, &dy, &mut grads);
+                (layer > 0).then(|| gcn::own_gradient(ctx, tensors, &state))
             }
-            BackwardState::Sage { saved, dsum } => {
-                let own = dsum.map(|dsum| sage::own_gradient(ctx, tensors, &dy, &dsum));
-                sage::weight_gradients(ctx, &saved, &dy, &mut grads);
-                own
+            BackwardState::Sage(state) => {
+                sage::weight_gradients(ctx, &state, &dy, &mut grads);
+                (layer > 0).then(|| sage::own_gradient(ctx, tensors, &dy, &state))
             }
             BackwardState::Gat(state) => {
                 let down = gat::finish_backward(ctx, tensors, &dy, state, &mut grads);

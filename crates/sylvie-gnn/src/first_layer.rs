@@ -79,19 +79,11 @@ fn dense_aggregate<B: Backend>(
         Features::Dense(block) => upload(block),
         Features::Sparse(_) => panic!("sparse halo features beside dense own ones"),
     });
-    let own = upload(own);
-    if kind == ModelKind::Gcn {
-        let mut partial = gcn::begin(ctx, &own);
-        for (index, block) in blocks.enumerate() {
-            gcn::add_block(ctx, index, &block, None, &mut partial);
-        }
-        return Input::dense(gcn::aggregate(ctx, partial));
-    }
-    let mut sum = sage::own_sum(ctx, &own);
-    for (index, block) in blocks.enumerate() {
-        sage::add_rows(ctx, index, &block, None, &mut sum);
-    }
-    Input::dense(sage::mean(ctx, sum))
+    let own = Input::dense(upload(own));
+    Input::dense(match kind {
+        ModelKind::Gcn => gcn::aggregate(ctx, &own, blocks),
+        _ => sage::aggregate(ctx, &own, blocks),
+    })
 }
 
 /// Adds up sparse rows, one row of the result at a time.

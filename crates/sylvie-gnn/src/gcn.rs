@@ -6,33 +6,28 @@ use sylvie_tensor::{Backend, Mode};
 
 use crate::factors::ColumnFactors;
 use crate::input::{Context, Input};
+use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
-/// Sum over the rows read so far, before the reader's own factor.
+const WEIGHTING: Weighting = Weighting::Symmetric;
+
+/// The sum over the rows read so far.
 pub(crate) struct GcnPartial<B: Backend> {
-    sum: B::Matrix,
+    sum: PartialSum<B>,
+    y: Option<B::Matrix>,
 }
 
-/// `D^-1/2 (A + I) D^-1/2 x`.
-pub(crate) struct GcnSaved<B: Backend> {
-    aggregate: Input<B>,
+fn tensors<M>(weights: &[M]) -> (&M, &M) {
+    let [w, b, ..] = weights else { panic!("{} tensors for a GCN layer", weights.len()) };
+    (w, b)
 }
 
-pub(crate) fn begin<B: Backend>(ctx: Context<'_, B>, own: &B::Matrix) -> GcnPartial<B> {
-    let (n_rows, n_cols) = ctx.backend.shape(own);
-    let factors = &ctx.structure.gcn_factors;
-    let mut sum = ctx.backend.zeros(n_rows, n_cols);
-    ctx.backend.add_scaled_rows(own, factors, &mut sum);
-    ctx.backend.aggregate(&ctx.structure.own, Some(factors), own, &mut sum);
-    GcnPartial { sum }
-}
-
-/// What the edges of each halo row are multiplied by.
-fn column_scale<'a, B: Backend>(
-    ctx: Context<'a, B>,
-    block: usize,
-    factors: Option<&'a ColumnFactors<B>>,
-) -> &'a B::Matrix {
-    factors.map_or(&ctx.structure.halo[block].gcn_factors, ColumnFactors::scale)
+pub(crate) fn begin<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    own: Input<B>,
+) -> GcnPartial<B> {
+    let (sum, y) = neighbours::begin(ctx, WEIGHTING, tensors(weights).0, own);
+    GcnPartial { sum, y }
 }
 
 pub(crate) fn add_block<B: Backend>(
@@ -42,15 +37,28 @@ pub(crate) fn add_block<B: Backend>(
     factors: Option<&ColumnFactors<B>>,
     partial: &mut GcnPartial<B>,
 ) {
-    let edges = &ctx.structure.halo[block].edges;
-    let scale = column_scale(ctx, block, factors);
-    ctx.backend.aggregate(edges, Some(scale), halo, &mut partial.sum);
+    neighbours::add_block(ctx, WEIGHTING, block, halo, factors, &mut partial.sum);
 }
 
-/// The aggregate of all rows read.
-pub(crate) fn aggregate<B: Backend>(ctx: Context<'_, B>, mut partial: GcnPartial<B>) -> B::Matrix {
-    ctx.backend.scale_rows(&ctx.structure.gcn_factors, &mut partial.sum);
-    partial.sum
+pub(crate) fn finish<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    partial: GcnPartial<B>,
+) -> (B::Matrix, SavedSum<B>) {
+    neighbours::finish(ctx, WEIGHTING, tensors(weights), partial.y, partial.sum)
+}
+
+/// `D^-1/2 (A + I) D^-1/2 x`, of own rows and all blocks.
+pub(crate) fn aggregate<'a, B: Backend>(
+    ctx: Context<'_, B>,
+    own: &Input<B>,
+    blocks: impl Iterator<Item = B::Matrix> + 'a,
+) -> B::Matrix {
+    let mut sum = neighbours::begin_rows(ctx, WEIGHTING, own);
+    for (block, rows) in blocks.enumerate() {
+        neighbours::add_block(ctx, WEIGHTING, block, &rows, None, &mut sum);
+    }
+    neighbours::finish_rows(ctx, WEIGHTING, sum)
 }
 
 /// `aggregate W + b`.
@@ -58,26 +66,18 @@ pub(crate) fn update<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
     aggregate: Input<B>,
-) -> (B::Matrix, GcnSaved<B>) {
-    let [w, b, ..] = weights else { panic!("{} tensors for a GCN layer", weights.len()) };
-    let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, ctx.backend.shape(w).1);
-    aggregate.matmul(ctx.backend, w, Mode::Assign, &mut y);
-    ctx.backend.add_bias(b, &mut y);
-    (y, GcnSaved { aggregate })
+) -> (B::Matrix, SavedSum<B>) {
+    neighbours::from_rows(ctx, tensors(weights), None, aggregate)
 }
 
-/// The gradient of the sum over all rows read, which flows back over the same edges with the same
-/// factors.
-pub(crate) fn sum_gradient<B: Backend>(
+pub(crate) fn begin_backward<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
+    saved: SavedSum<B>,
     dy: &B::Matrix,
-) -> B::Matrix {
-    let n_cols = ctx.backend.shape(&weights[0]).0;
-    let mut dsum = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
-    ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut dsum);
-    ctx.backend.scale_rows(&ctx.structure.gcn_factors, &mut dsum);
-    dsum
+    is_first: bool,
+) -> SumBackward<B> {
+    neighbours::begin_backward(ctx, WEIGHTING, tensors(weights).0, saved, dy, is_first)
 }
 
 /// The gradient of a block's rows.
@@ -85,31 +85,27 @@ pub(crate) fn block_gradient<B: Backend>(
     ctx: Context<'_, B>,
     block: usize,
     factors: Option<&ColumnFactors<B>>,
-    dsum: &B::Matrix,
+    state: &SumBackward<B>,
 ) -> B::Matrix {
-    let (rows, scale) = (&ctx.structure.halo[block], column_scale(ctx, block, factors));
-    let mut gradient = ctx.backend.zeros(rows.n_rows, ctx.backend.shape(dsum).1);
-    ctx.backend.aggregate_transposed(&rows.edges, Some(scale), dsum, &mut gradient);
-    gradient
+    neighbours::block_gradient(ctx, WEIGHTING, block, factors, state)
 }
 
 /// The gradient of the own rows.
-pub(crate) fn own_gradient<B: Backend>(ctx: Context<'_, B>, dsum: &B::Matrix) -> B::Matrix {
-    let (n_rows, n_cols) = ctx.backend.shape(dsum);
-    let factors = &ctx.structure.gcn_factors;
-    let mut own = ctx.backend.zeros(n_rows, n_cols);
-    ctx.backend.add_scaled_rows(dsum, factors, &mut own);
-    ctx.backend.aggregate_transposed(&ctx.structure.own, Some(factors), dsum, &mut own);
-    own
+pub(crate) fn own_gradient<B: Backend>(
+    ctx: Context<'_, B>,
+    weights: &[B::Matrix],
+    state: &SumBackward<B>,
+) -> B::Matrix {
+    neighbours::own_gradient(ctx, WEIGHTING, tensors(weights).0, state)
 }
 
 /// Assigns the gradients of `w` and `b`.
 pub(crate) fn weight_gradients<B: Backend>(
     ctx: Context<'_, B>,
-    saved: &GcnSaved<B>,
+    state: &SumBackward<B>,
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    saved.aggregate.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    neighbours::weight_gradient(ctx, state, dy, &mut grads[0]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
 }

@@ -39,6 +39,24 @@ impl<B: Backend> Input<B> {
         }
     }
 
+    /// `out (+)= self w`, then adds `bias` to each row.
+    pub(crate) fn matmul_bias(
+        &self,
+        backend: &B,
+        w: &B::Matrix,
+        mode: Mode,
+        bias: &B::Matrix,
+        out: &mut B::Matrix,
+    ) {
+        match self {
+            Self::Dense(x) => backend.matmul_bias(x, w, mode, bias, out),
+            Self::Sparse(x) => {
+                backend.sparse_matmul(x, w, mode, out);
+                backend.add_bias(bias, out);
+            }
+        }
+    }
+
     /// `out (+)= self^T dy`.
     pub(crate) fn matmul_tn(&self, backend: &B, dy: &B::Matrix, mode: Mode, out: &mut B::Matrix) {
         match self {
@@ -58,11 +76,7 @@ impl<B: Backend> Input<B> {
             return self.clone();
         };
         match self {
-            Self::Dense(x) => {
-                let mut dropped = backend.copy(x);
-                backend.dropout(rate, draws, keys, &mut dropped);
-                Self::dense(dropped)
-            }
+            Self::Dense(x) => Self::dense(backend.dropped(rate, draws, keys, x)),
             Self::Sparse(x) => Self::Sparse(Arc::new(backend.sparse_dropout(rate, draws, keys, x))),
         }
     }

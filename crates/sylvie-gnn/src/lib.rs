@@ -17,6 +17,7 @@ mod input;
 mod linear;
 mod loss;
 mod metrics;
+mod neighbours;
 mod network;
 mod post;
 #[cfg(test)]

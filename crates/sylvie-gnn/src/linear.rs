@@ -16,8 +16,7 @@ pub(crate) fn forward<B: Backend>(
 ) -> (B::Matrix, LinearSaved<B>) {
     let [w, b, ..] = weights else { panic!("{} tensors for a linear layer", weights.len()) };
     let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, ctx.backend.shape(w).1);
-    own.matmul(ctx.backend, w, Mode::Assign, &mut y);
-    ctx.backend.add_bias(b, &mut y);
+    own.matmul_bias(ctx.backend, w, Mode::Assign, b, &mut y);
     (y, LinearSaved { own })
 }
 

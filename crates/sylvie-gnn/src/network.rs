@@ -8,9 +8,10 @@ use crate::config::{ConfigError, ModelConfig, ModelKind};
 use crate::factors::ColumnFactors;
 use crate::first_layer::KeptAggregate;
 use crate::gat::{self, GatState, Heads};
-use crate::gcn::{self, GcnPartial, GcnSaved};
+use crate::gcn::{self, GcnPartial};
 use crate::input::{Context, Input};
 use crate::linear::{self, LinearSaved};
+use crate::neighbours::SavedSum;
 use crate::post::{self, PostSaved};
 use crate::sage::{self, SagePartial, SageSaved};
 use crate::weights::Weights;
@@ -47,7 +48,7 @@ pub struct SavedLayer<B: Backend> {
 }
 
 pub(crate) enum SavedState<B: Backend> {
-    Gcn(GcnSaved<B>),
+    Gcn(SavedSum<B>),
     Sage(SageSaved<B>),
     Gat(GatState<B>),
     Linear(LinearSaved<B>),
@@ -101,11 +102,8 @@ impl Network {
             PartialState::Linear(own)
         } else {
             match self.config.kind {
-                ModelKind::Gcn => PartialState::Gcn(gcn::begin(ctx, dense(&own))),
-                ModelKind::Sage => {
-                    let rows = own.clone();
-                    PartialState::Sage(sage::begin(ctx, tensors, own, dense(&rows)))
-                }
+                ModelKind::Gcn => PartialState::Gcn(gcn::begin(ctx, tensors, own)),
+                ModelKind::Sage => PartialState::Sage(sage::begin(ctx, tensors, own)),
                 ModelKind::Gat => PartialState::Gat(gat::begin(ctx, tensors, own)),
             }
         };
@@ -159,8 +157,7 @@ impl Network {
         let tensors = weights.layer(layer);
         let (y, state) = match state {
             PartialState::Gcn(state) => {
-                let aggregate = Input::dense(gcn::aggregate(ctx, state));
-                let (y, saved) = gcn::update(ctx, tensors, aggregate);
+                let (y, saved) = gcn::finish(ctx, tensors, state);
                 (y, SavedState::Gcn(saved))
             }
             PartialState::Sage(state) => {

@@ -18,10 +18,12 @@ pub(crate) fn forward<B: Backend>(
     mut x: B::Matrix,
 ) -> (Arc<B::Matrix>, PostSaved<B>) {
     let norm = match norm {
-        [gain, offset] => Some(backend.layer_norm(gain, offset, &mut x)),
-        _ => None,
+        [gain, offset] => Some(backend.layer_norm_relu(gain, offset, &mut x)),
+        _ => {
+            backend.relu(&mut x);
+            None
+        }
     };
-    backend.relu(&mut x);
     let output = Arc::new(x);
     (Arc::clone(&output), PostSaved { norm, output })
 }
@@ -34,8 +36,11 @@ pub(crate) fn backward<B: Backend>(
     dy: &mut B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    backend.relu_backward(&saved.output, dy);
-    if let (Some((normalised, inverse)), [gain, _], [dgain, doffset]) = (&saved.norm, norm, grads) {
-        backend.layer_norm_backward(gain, (normalised, inverse), dy, dgain, doffset);
+    match (&saved.norm, norm, grads) {
+        (Some((normalised, inverse)), [gain, _], [dgain, doffset]) => {
+            let (saved_norm, y) = ((normalised, inverse), &*saved.output);
+            backend.layer_norm_relu_backward(gain, saved_norm, y, dy, (dgain, doffset));
+        }
+        _ => backend.relu_backward(&saved.output, dy),
     }
 }

@@ -67,17 +67,18 @@ fn run_layer(case: &Value, names: &[&str]) -> (Matrix, Matrix, Vec<Matrix>) {
         .collect();
     let (y, dx) = match case["kind"].as_str() {
         Some("gcn") => {
-            let aggregate = gcn::aggregate(ctx, gcn::begin(ctx, &x));
-            let (y, saved) = gcn::update(ctx, &weights, Input::dense(aggregate));
-            gcn::weight_gradients(ctx, &saved, &dy, &mut grads);
-            (y, gcn::own_gradient(ctx, &gcn::sum_gradient(ctx, &weights, &dy)))
+            let x = Input::dense(x);
+            let (y, saved) = gcn::finish(ctx, &weights, gcn::begin(ctx, &weights, x));
+            let state = gcn::begin_backward(ctx, &weights, saved, &dy, false);
+            gcn::weight_gradients(ctx, &state, &dy, &mut grads);
+            (y, gcn::own_gradient(ctx, &weights, &state))
         }
         Some("sage") => {
-            let partial = sage::begin(ctx, &weights, Input::dense(x.clone()), &x);
-            let (y, saved) = sage::finish(ctx, &weights, partial);
-            sage::weight_gradients(ctx, &saved, &dy, &mut grads);
-            let dsum = sage::sum_gradient(ctx, &weights, &dy);
-            (y, sage::own_gradient(ctx, &weights, &dy, &dsum))
+            let x = Input::dense(x);
+            let (y, saved) = sage::finish(ctx, &weights, sage::begin(ctx, &weights, x));
+            let state = sage::begin_backward(ctx, &weights, saved, &dy, false);
+            sage::weight_gradients(ctx, &state, &dy, &mut grads);
+            (y, sage::own_gradient(ctx, &weights, &dy, &state))
         }
         Some("gat") => {
             let is_last = case["last"].as_bool().expect("last");

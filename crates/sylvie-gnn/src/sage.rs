@@ -6,84 +6,59 @@ use sylvie_tensor::{Backend, Mode};
 
 use crate::factors::ColumnFactors;
 use crate::input::{Context, Input};
+use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
-/// Own rows, their share of the output, and the sum over the neighbours read so far.
+const WEIGHTING: Weighting = Weighting::Mean;
+
+/// Own rows, what is there of the output, and the sum over the neighbours read so far.
 pub(crate) struct SagePartial<B: Backend> {
-    own: OwnProduct<B>,
-    sum: B::Matrix,
-}
-
-/// Own rows after dropout, and `own W_self`.
-struct OwnProduct<B: Backend> {
     own: Input<B>,
     y: B::Matrix,
-}
-
-impl<B: Backend> OwnProduct<B> {
-    fn new(ctx: Context<'_, B>, weights: &[B::Matrix], own: Input<B>) -> Self {
-        let [w_self, _, _, ..] = weights else {
-            panic!("{} tensors for a SAGE layer", weights.len())
-        };
-        let n_cols = ctx.backend.shape(w_self).1;
-        let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
-        own.matmul(ctx.backend, w_self, Mode::Assign, &mut y);
-        Self { own, y }
-    }
-
-    /// Adds `mean W_neigh + b`.
-    fn update(
-        self,
-        ctx: Context<'_, B>,
-        weights: &[B::Matrix],
-        mean: Input<B>,
-    ) -> (B::Matrix, SageSaved<B>) {
-        let Self { own, mut y } = self;
-        mean.matmul(ctx.backend, &weights[1], Mode::Add, &mut y);
-        ctx.backend.add_bias(&weights[2], &mut y);
-        (y, SageSaved { own, mean })
-    }
+    sum: PartialSum<B>,
 }
 
 /// Own rows and neighbours' means, both after dropout.
 pub(crate) struct SageSaved<B: Backend> {
     own: Input<B>,
-    mean: Input<B>,
+    mean: SavedSum<B>,
 }
 
-/// The sum over own neighbours.
-pub(crate) fn own_sum<B: Backend>(ctx: Context<'_, B>, own: &B::Matrix) -> B::Matrix {
-    let (n_rows, n_cols) = ctx.backend.shape(own);
-    let mut sum = ctx.backend.zeros(n_rows, n_cols);
-    ctx.backend.aggregate(&ctx.structure.own, None, own, &mut sum);
-    sum
+struct Tensors<'a, M> {
+    w_self: &'a M,
+    w_neigh: &'a M,
+    b: &'a M,
 }
 
-/// Adds a block's rows to the sum.
-pub(crate) fn add_rows<B: Backend>(
+fn tensors<M>(weights: &[M]) -> Tensors<'_, M> {
+    let [w_self, w_neigh, b, ..] = weights else {
+        panic!("{} tensors for a SAGE layer", weights.len())
+    };
+    Tensors { w_self, w_neigh, b }
+}
+
+/// Adds `own W_self` to `y`, or assigns it where there is none yet.
+fn own_product<B: Backend>(
     ctx: Context<'_, B>,
-    block: usize,
-    halo: &B::Matrix,
-    factors: Option<&ColumnFactors<B>>,
-    sum: &mut B::Matrix,
-) {
-    let edges = &ctx.structure.halo[block].edges;
-    ctx.backend.aggregate(edges, factors.map(ColumnFactors::scale), halo, sum);
-}
-
-/// The mean from the sum over all neighbours read.
-pub(crate) fn mean<B: Backend>(ctx: Context<'_, B>, mut sum: B::Matrix) -> B::Matrix {
-    ctx.backend.scale_rows(&ctx.structure.mean_factors, &mut sum);
-    sum
+    w_self: &B::Matrix,
+    own: &Input<B>,
+    y: Option<B::Matrix>,
+) -> B::Matrix {
+    let mode = if y.is_some() { Mode::Add } else { Mode::Assign };
+    let n_cols = ctx.backend.shape(w_self).1;
+    let mut y = y.unwrap_or_else(|| ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols));
+    own.matmul(ctx.backend, w_self, mode, &mut y);
+    y
 }
 
 pub(crate) fn begin<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
     own: Input<B>,
-    own_rows: &B::Matrix,
 ) -> SagePartial<B> {
-    let sum = own_sum(ctx, own_rows);
-    SagePartial { own: OwnProduct::new(ctx, weights, own), sum }
+    let Tensors { w_self, w_neigh, .. } = tensors(weights);
+    let (sum, y) = neighbours::begin(ctx, WEIGHTING, w_neigh, own.clone());
+    let y = own_product(ctx, w_self, &own, y);
+    SagePartial { own, y, sum }
 }
 
 pub(crate) fn add_block<B: Backend>(
@@ -93,7 +68,7 @@ pub(crate) fn add_block<B: Backend>(
     factors: Option<&ColumnFactors<B>>,
     partial: &mut SagePartial<B>,
 ) {
-    add_rows(ctx, block, halo, factors, &mut partial.sum);
+    neighbours::add_block(ctx, WEIGHTING, block, halo, factors, &mut partial.sum);
 }
 
 /// `own W_self + mean W_neigh + b`.
@@ -102,31 +77,54 @@ pub(crate) fn finish<B: Backend>(
     weights: &[B::Matrix],
     partial: SagePartial<B>,
 ) -> (B::Matrix, SageSaved<B>) {
-    let mean = Input::dense(mean(ctx, partial.sum));
-    partial.own.update(ctx, weights, mean)
+    let SagePartial { own, y, sum } = partial;
+    let Tensors { w_neigh, b, .. } = tensors(weights);
+    let (y, mean) = neighbours::finish(ctx, WEIGHTING, (w_neigh, b), Some(y), sum);
+    (y, SageSaved { own, mean })
 }
 
-/// The same from own rows and means that were computed before.
+/// The means of own rows and all blocks.
+pub(crate) fn aggregate<'a, B: Backend>(
+    ctx: Context<'_, B>,
+    own: &Input<B>,
+    blocks: impl Iterator<Item = B::Matrix> + 'a,
+) -> B::Matrix {
+    let mut sum = neighbours::begin_rows(ctx, WEIGHTING, own);
+    for (block, rows) in blocks.enumerate() {
+        neighbours::add_block(ctx, WEIGHTING, block, &rows, None, &mut sum);
+    }
+    neighbours::finish_rows(ctx, WEIGHTING, sum)
+}
+
+/// The layer from own rows and means that were computed before.
 pub(crate) fn from_mean<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
     own: Input<B>,
     mean: Input<B>,
 ) -> (B::Matrix, SageSaved<B>) {
-    OwnProduct::new(ctx, weights, own).update(ctx, weights, mean)
+    let Tensors { w_self, w_neigh, b } = tensors(weights);
+    let y = own_product(ctx, w_self, &own, None);
+    let (y, mean) = neighbours::from_rows(ctx, (w_neigh, b), Some(y), mean);
+    (y, SageSaved { own, mean })
 }
 
-/// The gradient of the sum over all neighbours, which flows back over the same edges.
-pub(crate) fn sum_gradient<B: Backend>(
+/// A backward pass that has gone through some of the blocks.
+pub(crate) struct SageBackward<B: Backend> {
+    own: Input<B>,
+    sum: SumBackward<B>,
+}
+
+pub(crate) fn begin_backward<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
+    saved: SageSaved<B>,
     dy: &B::Matrix,
-) -> B::Matrix {
-    let n_cols = ctx.backend.shape(&weights[1]).0;
-    let mut dsum = ctx.backend.matrix_to_assign(ctx.structure.n_local, n_cols);
-    ctx.backend.matmul_nt(dy, &weights[1], Mode::Assign, &mut dsum);
-    ctx.backend.scale_rows(&ctx.structure.mean_factors, &mut dsum);
-    dsum
+    is_first: bool,
+) -> SageBackward<B> {
+    let (w_neigh, SageSaved { own, mean }) = (tensors(weights).w_neigh, saved);
+    let sum = neighbours::begin_backward(ctx, WEIGHTING, w_neigh, mean, dy, is_first);
+    SageBackward { own, sum }
 }
 
 /// The gradient of a block's rows.
@@ -134,13 +132,9 @@ pub(crate) fn block_gradient<B: Backend>(
     ctx: Context<'_, B>,
     block: usize,
     factors: Option<&ColumnFactors<B>>,
-    dsum: &B::Matrix,
+    state: &SageBackward<B>,
 ) -> B::Matrix {
-    let rows = &ctx.structure.halo[block];
-    let mut gradient = ctx.backend.zeros(rows.n_rows, ctx.backend.shape(dsum).1);
-    let scale = factors.map(ColumnFactors::scale);
-    ctx.backend.aggregate_transposed(&rows.edges, scale, dsum, &mut gradient);
-    gradient
+    neighbours::block_gradient(ctx, WEIGHTING, block, factors, &state.sum)
 }
 
 /// The gradient of the own rows.
@@ -148,23 +142,22 @@ pub(crate) fn own_gradient<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
     dy: &B::Matrix,
-    dsum: &B::Matrix,
+    state: &SageBackward<B>,
 ) -> B::Matrix {
-    let (n_rows, n_cols) = ctx.backend.shape(dsum);
-    let mut own = ctx.backend.zeros(n_rows, n_cols);
-    ctx.backend.matmul_nt(dy, &weights[0], Mode::Assign, &mut own);
-    ctx.backend.aggregate_transposed(&ctx.structure.own, None, dsum, &mut own);
+    let Tensors { w_self, w_neigh, .. } = tensors(weights);
+    let mut own = neighbours::own_gradient(ctx, WEIGHTING, w_neigh, &state.sum);
+    ctx.backend.matmul_nt(dy, w_self, Mode::Add, &mut own);
     own
 }
 
 /// Assigns the gradients of `w_self`, `w_neigh` and `b`.
 pub(crate) fn weight_gradients<B: Backend>(
     ctx: Context<'_, B>,
-    saved: &SageSaved<B>,
+    state: &SageBackward<B>,
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    saved.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
-    saved.mean.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[1]);
+    state.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    neighbours::weight_gradient(ctx, &state.sum, dy, &mut grads[1]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[2]);
 }

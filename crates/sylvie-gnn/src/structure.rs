@@ -15,6 +15,8 @@ pub struct Structure<B: Backend> {
     pub halo: Vec<HaloBlock<B>>,
     /// GCN's `1 / sqrt(degree + 1)` of the own rows, `n_local x 1`.
     pub(crate) gcn_factors: B::Matrix,
+    /// Number of edges between own rows.
+    n_own_edges: usize,
     /// SAGE's `1 / degree` of the own rows, 0 without neighbours, `n_local x 1`.
     pub(crate) mean_factors: B::Matrix,
 }
@@ -43,8 +45,25 @@ impl<B: Backend> Structure<B> {
             own: backend.upload_block(part.own_block()),
             halo: part.halo_blocks().iter().map(|block| HaloBlock::new(backend, block)).collect(),
             gcn_factors: gcn_factors(backend, &part.degrees),
+            n_own_edges: part.own_block().edges.n_edges(),
             mean_factors: backend.upload(n_local, 1, &mean),
         }
+    }
+
+    /// Whether sums over neighbours, times weights of `n_in x n_out`, are cheaper as sums of products.
+    ///
+    /// What is saved is gathering `n_in - n_out` columns of every own edge, forward and backward. Where
+    /// there is a halo, its sum is one more matrix that is multiplied, forward and backward: three
+    /// products.
+    pub(crate) fn multiplies_first(&self, n_in: usize, n_out: usize) -> bool {
+        /// Products that take as long as gathering one value: of processors' arithmetic and memory.
+        const PRODUCTS_A_VALUE: f64 = 8.0;
+        if n_out >= n_in {
+            return false;
+        }
+        let n_saved = 2.0 * self.n_own_edges as f64 * (n_in - n_out) as f64;
+        let n_products = 3.0 * self.n_local as f64 * n_in as f64 * n_out as f64;
+        self.halo.is_empty() || n_saved * PRODUCTS_A_VALUE > n_products
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::error::GraphError;
 
-/// A part for each node.
+/// A part for each node, and the order in which parts list their nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     n_parts: u32,
     parts: Vec<u32>,
+    /// The place of each node among all; absent where that is its number.
+    places: Option<Vec<u32>>,
 }
 
 impl Assignment {
@@ -18,7 +20,39 @@ impl Assignment {
         if let Some(node) = parts.iter().position(|&part| part >= n_parts) {
             return Err(GraphError::PartOutOfRange { node, part: parts[node], n_parts });
         }
-        Ok(Self { n_parts, parts })
+        Ok(Self { n_parts, parts, places: None })
+    }
+
+    /// The same parts, each of which lists its nodes in the order that they have in `order`.
+    ///
+    /// # Panics
+    /// If `order` does not name each node once.
+    #[must_use]
+    pub fn in_order(self, order: &[u32]) -> Self {
+        let n_nodes = self.parts.len();
+        assert_eq!(order.len(), n_nodes, "nodes in order and nodes assigned");
+        let mut places = vec![u32::MAX; n_nodes];
+        for (place, &node) in (0_u32..).zip(order) {
+            let slot = &mut places[node as usize];
+            assert_eq!(*slot, u32::MAX, "node {node} stands at {slot} and at {place}");
+            *slot = place;
+        }
+        Self { places: Some(places), ..self }
+    }
+
+    /// Whether nodes are listed in another order than that of their numbers.
+    #[must_use]
+    pub fn is_reordered(&self) -> bool {
+        self.places.is_some()
+    }
+
+    /// The place of a node: parts list their nodes by ascending place.
+    ///
+    /// # Panics
+    /// If there is no such node in an assignment with an order.
+    #[must_use]
+    pub fn place(&self, node: u32) -> u32 {
+        self.places.as_ref().map_or(node, |places| places[node as usize])
     }
 
     /// Number of parts, empty ones counted.

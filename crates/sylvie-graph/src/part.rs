@@ -4,15 +4,17 @@ use crate::csr::Csr;
 
 /// The part of a graph that one rank trains: its own nodes, and their edges in blocks.
 ///
-/// A row's neighbours are ordered own, then by owner, then by id. Each block holds the columns of one
-/// owner, so that aggregating block by block adds in that order, wherever the blocks come from.
+/// A row's neighbours are ordered own, then by owner, then by their place in the owner's order. Each
+/// block holds the columns of one owner, so that aggregating block by block adds in that order, wherever
+/// the blocks come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartGraph {
     /// This part's number; its rank.
     pub part: u32,
     /// Number of parts.
     pub n_parts: u32,
-    /// Global ids of the own nodes, ascending; local row `i` is node `own_ids[i]`.
+    /// Global ids of the own nodes, in the order of the assignment: ascending, unless it has another. Local
+    /// row `i` is node `own_ids[i]`.
     pub own_ids: Vec<u32>,
     /// Number of nodes each own row reads, in the graph that was split: in inductive training, the
     /// graph of the training nodes.
@@ -28,8 +30,8 @@ pub struct PartGraph {
 pub struct Block {
     /// The part that owns the columns.
     pub owner: u32,
-    /// Global ids of the columns, ascending. For a halo block these are the halo rows of that owner,
-    /// in the order in which both sides list them.
+    /// Global ids of the columns, in the order in which their owner lists them. For a halo block these are
+    /// the halo rows of that owner.
     pub column_ids: Vec<u32>,
     /// Number of nodes each column's node reads, in the graph that was split.
     pub column_degrees: Vec<u32>,

@@ -75,4 +75,10 @@ pub enum PartitionError {
         /// The name given.
         found: String,
     },
+    /// No order of nodes has this name.
+    #[error("unknown order {found:?}; there are auto, given and cluster")]
+    UnknownOrder {
+        /// The name given.
+        found: String,
+    },
 }

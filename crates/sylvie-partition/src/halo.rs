@@ -68,11 +68,12 @@ pub fn build_part(
     assert!(part < assignment.n_parts(), "part {part} of {}", assignment.n_parts());
     let graph = induced(graph, assignment, members);
     let owners = assignment.parts();
-    let own_ids: Vec<u32> = (0_u32..)
+    let mut own_ids: Vec<u32> = (0_u32..)
         .zip(owners)
         .filter(|&(node, &owner)| owner == part && is_member(members, node))
         .map(|(node, _)| node)
         .collect();
+    sort_by_place(assignment, &mut own_ids);
     let mut cutter = Cutter::new(graph, assignment);
     let mut built = cutter.cut(part, own_ids);
     for (reader, rows) in cutter.readers(part) {
@@ -143,7 +144,14 @@ impl<'a> PartCutter<'a> {
     }
 }
 
-/// The members that each part owns, ascending.
+/// Brings nodes that ascend into the order of the assignment.
+fn sort_by_place(assignment: &Assignment, nodes: &mut [u32]) {
+    if assignment.is_reordered() {
+        nodes.sort_unstable_by_key(|&node| assignment.place(node));
+    }
+}
+
+/// The members that each part owns, in the order of the assignment.
 fn own_ids(assignment: &Assignment, members: Option<&[bool]>) -> Vec<Vec<u32>> {
     let mut own_ids = vec![Vec::new(); assignment.n_parts() as usize];
     for (node, &part) in (0_u32..).zip(assignment.parts()) {
@@ -151,6 +159,7 @@ fn own_ids(assignment: &Assignment, members: Option<&[bool]>) -> Vec<Vec<u32>> {
             own_ids[part as usize].push(node);
         }
     }
+    own_ids.iter_mut().for_each(|nodes| sort_by_place(assignment, nodes));
     own_ids
 }
 
@@ -168,6 +177,7 @@ fn is_member(members: Option<&[bool]>, node: u32) -> bool {
 #[derive(Debug)]
 struct Cutter<'a> {
     graph: Cow<'a, Csr>,
+    assignment: &'a Assignment,
     owners: &'a [u32],
     n_parts: u32,
     /// Where each node stands in its own part's `own_ids`; known once that part has been cut.
@@ -185,6 +195,7 @@ impl<'a> Cutter<'a> {
         let n_nodes = graph.n_rows();
         Self {
             graph,
+            assignment,
             owners: assignment.parts(),
             n_parts: assignment.n_parts(),
             local: vec![0; n_nodes],
@@ -220,13 +231,16 @@ impl<'a> Cutter<'a> {
             part,
             n_parts: self.n_parts,
             degrees: self.degrees(&own_ids),
-            blocks: blocks.into_iter().map(|block| block.finish(|ids| self.degrees(ids))).collect(),
+            blocks: blocks
+                .into_iter()
+                .map(|block| block.finish(self.assignment, |ids| self.degrees(ids)))
+                .collect(),
             own_ids,
             plan: HaloPlan::default(),
         }
     }
 
-    /// The nodes of others that `part` reads, by owner, then by id.
+    /// The nodes of others that `part` reads, by owner, then in the order of the assignment.
     fn halo_ids(&mut self, part: u32, own_ids: &[u32]) -> Vec<u32> {
         let mut halo_ids = Vec::new();
         for &id in own_ids {
@@ -237,7 +251,7 @@ impl<'a> Cutter<'a> {
                 }
             }
         }
-        halo_ids.sort_unstable_by_key(|&id| (self.owner(id), id));
+        halo_ids.sort_unstable_by_key(|&id| (self.owner(id), self.assignment.place(id)));
         halo_ids
     }
 
@@ -262,7 +276,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// A block whose edges arrive row by row, ascending.
+/// A block whose edges arrive row by row, ascending; in a row they come by node number.
 struct BlockBuilder {
     owner: u32,
     column_ids: Vec<u32>,
@@ -285,8 +299,13 @@ impl BlockBuilder {
         self.columns.push(column);
     }
 
-    fn finish(mut self, degrees: impl Fn(&[u32]) -> Vec<u32>) -> Block {
+    fn finish(mut self, assignment: &Assignment, degrees: impl Fn(&[u32]) -> Vec<u32>) -> Block {
         self.starts.push(self.columns.len() as u64);
+        if assignment.is_reordered() {
+            for row in self.starts.windows(2) {
+                self.columns[row[0] as usize..row[1] as usize].sort_unstable();
+            }
+        }
         let edges = Csr::new(self.column_ids.len(), self.starts, self.columns)
             .expect("columns below the block's width, ascending in each row");
         Block {

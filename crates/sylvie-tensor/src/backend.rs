@@ -54,6 +54,25 @@ pub struct AttentionGrads<'a, M> {
     pub target: &'a mut M,
 }
 
+/// Factors of a sum over neighbours, `n x 1` each; an absent one is 1, but an absent `own` is 0.
+#[derive(Debug)]
+pub struct SumFactors<'a, M> {
+    /// Of the block's columns.
+    pub column: Option<&'a M>,
+    /// Of the row with the number of the sum, which is added besides its neighbours.
+    pub own: Option<&'a M>,
+    /// Of the sum as a whole.
+    pub row: Option<&'a M>,
+}
+
+impl<M> Clone for SumFactors<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for SumFactors<'_, M> {}
+
 /// A machine that computes on row-major f32 matrices.
 ///
 /// Shapes that do not fit are a broken contract and panic. Every operation gives the same bits for the
@@ -98,6 +117,32 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn matmul_tn(&self, a: &Self::Matrix, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
     /// `out (+)= a b^T`. Shapes: `a` m x k, `b` n x k, `out` m x n.
     fn matmul_nt(&self, a: &Self::Matrix, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
+    /// `out (+)= a b`, then adds `bias` (`1 x n`) to each row: [`Backend::matmul`] and
+    /// [`Backend::add_bias`] in one pass.
+    fn matmul_bias(
+        &self,
+        a: &Self::Matrix,
+        b: &Self::Matrix,
+        mode: Mode,
+        bias: &Self::Matrix,
+        out: &mut Self::Matrix,
+    ) {
+        self.matmul(a, b, mode, out);
+        self.add_bias(bias, out);
+    }
+    /// `a b^T` with each row times its entry of `factors` (`m x 1`): [`Backend::matmul_nt`] and
+    /// [`Backend::scale_rows`] in one pass.
+    fn matmul_nt_scaled(
+        &self,
+        a: &Self::Matrix,
+        b: &Self::Matrix,
+        factors: &Self::Matrix,
+    ) -> Self::Matrix {
+        let mut out = self.matrix_to_assign(self.shape(a).0, self.shape(b).0);
+        self.matmul_nt(a, b, Mode::Assign, &mut out);
+        self.scale_rows(factors, &mut out);
+        out
+    }
     /// `out (+)= a b` with a sparse `a`.
     fn sparse_matmul(&self, a: &Self::Sparse, b: &Self::Matrix, mode: Mode, out: &mut Self::Matrix);
     /// `out (+)= a^T b` with a sparse `a`.
@@ -157,6 +202,50 @@ pub trait Backend: Clone + Send + Sync + 'static {
         dy: &Self::Matrix,
         out: &mut Self::Matrix,
     );
+    /// `factors.row[v] * (factors.own[v] * x[v] + sum over edges (u, v) of factors.column[u] * x[u])`, in
+    /// that order: [`Backend::aggregate`] onto zeros with what is done before and after, in one pass.
+    ///
+    /// # Shapes
+    /// Result `n_local x d`. With `own` factors the columns of the block are the rows themselves.
+    fn aggregated(
+        &self,
+        block: &Self::Adjacency,
+        factors: SumFactors<'_, Self::Matrix>,
+        x: &Self::Matrix,
+        n_local: usize,
+    ) -> Self::Matrix {
+        let mut out = self.zeros(n_local, self.shape(x).1);
+        if let Some(own) = factors.own {
+            self.add_scaled_rows(x, own, &mut out);
+        }
+        self.aggregate(block, factors.column, x, &mut out);
+        if let Some(row) = factors.row {
+            self.scale_rows(row, &mut out);
+        }
+        out
+    }
+    /// `factors.own[u] * dy[u] + factors.column[u] * sum over edges (u, v) of dy[v]`: the backward of
+    /// [`Backend::aggregated`] from gradients that were multiplied by `factors.row` before.
+    ///
+    /// # Shapes
+    /// Result `n_columns x d`, of the `n_columns` columns of the block.
+    /// # Panics
+    /// If there are factors of rows.
+    fn aggregated_transposed(
+        &self,
+        block: &Self::Adjacency,
+        factors: SumFactors<'_, Self::Matrix>,
+        dy: &Self::Matrix,
+        n_columns: usize,
+    ) -> Self::Matrix {
+        assert!(factors.row.is_none(), "factors of rows in a transposed sum, which has none");
+        let mut out = self.zeros(n_columns, self.shape(dy).1);
+        if let Some(own) = factors.own {
+            self.add_scaled_rows(dy, own, &mut out);
+        }
+        self.aggregate_transposed(block, factors.column, dy, &mut out);
+        out
+    }
 
     /// Attention scores `out[i][h] = x[i][h] . weights[h]`.
     ///
@@ -242,9 +331,44 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn relu(&self, x: &mut Self::Matrix);
     /// Zeroes `dy` where the output `y` of [`Backend::relu`] is 0.
     fn relu_backward(&self, y: &Self::Matrix, dy: &mut Self::Matrix);
+    /// [`Backend::layer_norm`], then [`Backend::relu`], in one pass.
+    fn layer_norm_relu(
+        &self,
+        gain: &Self::Matrix,
+        offset: &Self::Matrix,
+        x: &mut Self::Matrix,
+    ) -> (Self::Matrix, Self::Matrix) {
+        let saved = self.layer_norm(gain, offset, x);
+        self.relu(x);
+        saved
+    }
+    /// Backward of [`Backend::layer_norm_relu`] with output `y`, in place.
+    fn layer_norm_relu_backward(
+        &self,
+        gain: &Self::Matrix,
+        saved: (&Self::Matrix, &Self::Matrix),
+        y: &Self::Matrix,
+        dy: &mut Self::Matrix,
+        grads: (&mut Self::Matrix, &mut Self::Matrix),
+    ) {
+        self.relu_backward(y, dy);
+        self.layer_norm_backward(gain, saved, dy, grads.0, grads.1);
+    }
     /// Drops values with probability `rate` and scales the rest by `1 / (1 - rate)`, in place. The mask
     /// is a function of `draws`, the row's key and the column. Its own backward.
     fn dropout(&self, rate: f32, draws: Family, keys: &Self::Index, x: &mut Self::Matrix);
+    /// A copy of `x` after [`Backend::dropout`], in one pass.
+    fn dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Self::Index,
+        x: &Self::Matrix,
+    ) -> Self::Matrix {
+        let mut dropped = self.copy(x);
+        self.dropout(rate, draws, keys, &mut dropped);
+        dropped
+    }
     /// The same for the stored values of a sparse matrix; a value's mask is that of its place.
     fn sparse_dropout(
         &self,

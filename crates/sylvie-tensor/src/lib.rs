@@ -1,6 +1,6 @@
 //! The operations of graph neural networks on row-major f32 matrices, and the CPU backend.
 //!
-//! [`Backend`] is the seam between models and machines: about thirty primitives, each defined by its
+//! [`Backend`] is the seam between models and machines: about forty primitives, each defined by its
 //! plain CPU version. [`Wire`] adds what exchanging rows needs: encoding, selecting and decoding them
 //! as bytes. Neither knows layers, ranks or epochs.
 //!
@@ -22,7 +22,7 @@ mod backend;
 mod cpu;
 mod wire;
 
-pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode};
+pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors};
 pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuSparse};
 pub use wire::Wire;
 

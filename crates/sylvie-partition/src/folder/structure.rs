@@ -106,7 +106,7 @@ impl GraphReader<'_> {
     ) -> Result<PartGraph, FolderFault> {
         let n_nodes = self.manifest.n_nodes;
         let own_ids = arrays.u32s(&names.of("own_ids"), None)?;
-        check_ascending(&names.of("own_ids"), &own_ids, n_nodes)?;
+        check_distinct(&names.of("own_ids"), &own_ids, n_nodes)?;
         let n_local = own_ids.len();
         let degrees = arrays.u32s(&names.of("degrees"), Some(&[n_local]))?;
         let owners = arrays.u32s(&names.of("block_owners"), None)?;
@@ -161,7 +161,7 @@ impl GraphReader<'_> {
         let n_nodes = self.manifest.n_nodes;
         let name = names.block(at, "column_ids");
         let column_ids = arrays.u32s(&name, None)?;
-        check_ascending(&name, &column_ids, n_nodes)?;
+        check_distinct(&name, &column_ids, n_nodes)?;
         let name = names.block(at, "column_degrees");
         let column_degrees = arrays.u32s(&name, Some(&[column_ids.len()]))?;
         check(&name, &column_degrees, "less than the number of nodes", |_, degree| {
@@ -308,5 +308,20 @@ fn check_ascending(name: &str, values: &[u32], bound: usize) -> Result<(), Folde
     let expected = "a number above the one before and below the bound of its kind";
     check(name, values, expected, |before, value| {
         before.is_none_or(|before| before < value) && (value as usize) < bound
+    })
+}
+
+/// Checks that node numbers, in whichever order, name each node once and stay below `bound`.
+fn check_distinct(name: &str, values: &[u32], bound: usize) -> Result<(), FolderFault> {
+    let mut places: Vec<usize> = (0..values.len()).collect();
+    places.sort_unstable_by_key(|&place| (values[place], place));
+    let twice = places.windows(2).filter(|pair| values[pair[0]] == values[pair[1]]);
+    let twice = twice.map(|pair| pair[1]).min();
+    let beyond = values.iter().position(|&value| value as usize >= bound);
+    let wrong = twice.into_iter().chain(beyond).min();
+    wrong.map_or(Ok(()), |position| {
+        let expected = "a number that no other entry has, below the bound of its kind";
+        let problem = ArrayFault::Value { position, found: values[position].into(), expected };
+        Err(FolderFault::array(name, problem))
     })
 }

@@ -210,7 +210,7 @@ type Change = (&'static str, Box<dyn Fn(&mut Vec<u8>)>, &'static str);
 #[test]
 fn arrays_that_do_not_agree_are_named() {
     let plain: Vec<Change> = vec![
-        ("own_ids", Box::new(set_u32(3, 0)), "above the one before"),
+        ("own_ids", Box::new(set_u32(3, 1)), "that no other entry has"),
         ("own_ids", Box::new(set_u32(24, 100)), "below the bound"),
         ("degrees", Box::new(set_u32(5, 1000)), "number of the row's edges"),
         ("block_owners", Box::new(set_u32(0, 2)), "the part itself first"),

@@ -84,7 +84,7 @@ pub(crate) fn community_case() -> Case {
 }
 
 /// Directed or symmetric graphs of up to 24 nodes, many of them sparse, in up to 6 parts of which some
-/// are empty.
+/// are empty; half of them list their nodes in another order than by number.
 pub(crate) fn cases() -> impl Strategy<Value = Case> {
     (1_usize..24, 1_u32..7, any::<bool>()).prop_flat_map(|(n_nodes, n_parts, directed)| {
         let node = 0..n_nodes as u32;
@@ -92,11 +92,16 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
             prop::collection::vec((node.clone(), node), 0..70),
             prop::collection::vec(0..n_parts, n_nodes),
             prop::collection::vec(any::<bool>(), n_nodes),
+            prop::option::of(Just((0..n_nodes as u32).collect::<Vec<_>>()).prop_shuffle()),
         )
-            .prop_map(move |(edges, parts, flags)| {
+            .prop_map(move |(edges, parts, flags, order)| {
                 let direction = if directed { Direction::Directed } else { Direction::Symmetric };
                 let (graph, _) = clean_edges(n_nodes, &edges, direction).unwrap();
                 let assignment = Assignment::new(n_parts, parts).unwrap();
+                let assignment = match order {
+                    Some(order) => assignment.in_order(&order),
+                    None => assignment,
+                };
                 Case { graph, assignment, flags, direction }
             })
     })

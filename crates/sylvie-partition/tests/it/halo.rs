@@ -26,26 +26,29 @@ fn strictly_ascending<T: PartialOrd>(values: &[T]) -> bool {
 /// Checks one part alone against the graph that is cut.
 fn check_part(graph: &Csr, assignment: &Assignment, members: &[bool], part: &PartGraph) {
     let owners = assignment.parts();
-    let own: Vec<u32> = (0..graph.n_rows() as u32)
+    let mut own: Vec<u32> = (0..graph.n_rows() as u32)
         .filter(|&v| owners[v as usize] == part.part && members[v as usize])
         .collect();
+    own.sort_by_key(|&v| assignment.place(v));
     assert_eq!(part.n_parts, assignment.n_parts());
     assert_eq!(part.own_ids, own);
     assert_eq!(part.degrees, degrees(graph, &own));
     assert_eq!(part.own_block().owner, part.part);
     assert_eq!(part.own_block().column_ids, own);
-    let halo: BTreeSet<(u32, u32)> = own
+    let halo: BTreeSet<(u32, u32, u32)> = own
         .iter()
         .flat_map(|&v| graph.row(v as usize))
-        .map(|&u| (owners[u as usize], u))
-        .filter(|&(owner, _)| owner != part.part)
+        .map(|&u| (owners[u as usize], assignment.place(u), u))
+        .filter(|&(owner, ..)| owner != part.part)
         .collect();
-    let found: Vec<(u32, u32)> = part
+    let found: Vec<(u32, u32, u32)> = part
         .halo_blocks()
         .iter()
-        .flat_map(|block| block.column_ids.iter().map(|&id| (block.owner, id)))
+        .flat_map(|block| {
+            block.column_ids.iter().map(|&id| (block.owner, assignment.place(id), id))
+        })
         .collect();
-    // Sets iterate in order: owners ascending, then ids.
+    // Sets iterate in order: owners ascending, then places.
     assert_eq!(found, halo.into_iter().collect::<Vec<_>>());
     assert!(strictly_ascending(&part.halo_blocks().iter().map(|b| b.owner).collect::<Vec<_>>()));
     for block in &part.blocks {

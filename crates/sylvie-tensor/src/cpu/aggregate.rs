@@ -1,13 +1,20 @@
 //! Sums over neighbours, block by block.
 
+use std::sync::{Arc, OnceLock};
+
 use sylvie_graph::{Block, Csr};
 
-use super::CpuMatrix;
-use super::kernels::{add_products, add_rows, add_scaled};
+use super::gather::{Rows, add_gathered, add_gathered_scaled};
+use super::kernels::{add_scaled, scale};
 use super::threads::Threads;
+use super::{CpuBackend, CpuMatrix, assert_same_shape};
+use crate::backend::SumFactors;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
 pub(super) const CHUNK_ROWS: usize = 128;
+/// Edges from which on a chunk of aggregation is full, and rows from which on it is.
+const CHUNK_EDGES: usize = 8192;
+const CHUNK_MAX_ROWS: u32 = 512;
 
 /// The edges of one block, by row and by column.
 #[derive(Clone, Debug)]
@@ -15,11 +22,15 @@ pub struct CpuAdjacency {
     /// Local rows with an edge here, ascending.
     pub(super) rows: Vec<u32>,
     /// One row an entry of `rows`; columns of the block.
-    pub(super) forward: Csr,
-    /// One row a column of the block; columns are local rows.
-    pub(super) transposed: Csr,
-    /// For each edge in row order, where it stands in column order.
-    pub(super) to_transposed: Vec<u64>,
+    pub(super) forward: Arc<Csr>,
+    /// One row a column of the block; columns are local rows. The same as `forward` where both are equal.
+    pub(super) transposed: Arc<Csr>,
+    /// For each edge in row order, where it stands in column order; made when it is first asked for.
+    to_transposed: OnceLock<Vec<u64>>,
+    /// First local rows of chunks with about as many edges.
+    row_starts: Vec<u32>,
+    /// First columns of chunks with about as many edges.
+    column_starts: Vec<u32>,
 }
 
 impl CpuAdjacency {
@@ -28,18 +39,31 @@ impl CpuAdjacency {
     pub(super) fn new(block: &Block) -> Self {
         assert_eq!(block.rows.len(), block.edges.n_rows(), "rows of a block and of its edges");
         let transposed = block.edges.transpose();
-        let mut next = transposed.indptr().to_vec();
-        let mut to_transposed = Vec::with_capacity(block.edges.n_edges());
-        for &column in block.edges.indices() {
-            to_transposed.push(next[column as usize]);
-            next[column as usize] += 1;
-        }
         let readers = transposed.indices().iter().map(|&place| block.rows[place as usize]);
         let n_rows = block.rows.last().map_or(0, |&last| last as usize + 1);
         let transposed = Csr::new(n_rows, transposed.indptr().to_vec(), readers.collect());
         let transposed = transposed.unwrap_or_else(|e| panic!("the rows of a block ascend: {e}"));
-        let (rows, forward) = (block.rows.clone(), block.edges.clone());
-        Self { rows, forward, transposed, to_transposed }
+        let (rows, forward) = (block.rows.clone(), Arc::new(block.edges.clone()));
+        let columns: Vec<u32> = (0..transposed.n_rows() as u32).collect();
+        let row_starts = chunk_starts(&rows, forward.indptr());
+        let column_starts = chunk_starts(&columns, transposed.indptr());
+        let is_symmetric = *forward == transposed;
+        let transposed = if is_symmetric { Arc::clone(&forward) } else { Arc::new(transposed) };
+        let to_transposed = OnceLock::new();
+        Self { rows, forward, transposed, to_transposed, row_starts, column_starts }
+    }
+
+    /// For each edge in row order, where it stands in column order.
+    pub(super) fn to_transposed(&self) -> &[u64] {
+        self.to_transposed.get_or_init(|| {
+            let mut next = self.transposed.indptr().to_vec();
+            let edge = |&column: &u32| {
+                let place = &mut next[column as usize];
+                *place += 1;
+                *place - 1
+            };
+            self.forward.indices().iter().map(edge).collect()
+        })
     }
 
     /// # Panics
@@ -57,6 +81,31 @@ impl CpuAdjacency {
     }
 }
 
+/// First rows of chunks of about [`CHUNK_EDGES`] edges and at most [`CHUNK_MAX_ROWS`] rows with edges.
+fn chunk_starts(rows: &[u32], indptr: &[u64]) -> Vec<u32> {
+    let mut starts = vec![0];
+    let (mut n_edges, mut n_rows) = (0, 0);
+    for (&row, edges) in rows.iter().zip(indptr.windows(2)) {
+        if n_edges >= CHUNK_EDGES as u64 || n_rows >= CHUNK_MAX_ROWS {
+            starts.push(row);
+            (n_edges, n_rows) = (0, 0);
+        }
+        n_edges += edges[1] - edges[0];
+        n_rows += 1;
+    }
+    starts
+}
+
+/// Adds the rows that one row's edges lead to.
+fn add_row(edges: &Csr, row: usize, factors: Option<&CpuMatrix>, x: &CpuMatrix, sums: &mut [f32]) {
+    let (indptr, rows) = (edges.indptr(), Rows { columns: edges.indices(), x: x.values() });
+    let edges = indptr[row] as usize..indptr[row + 1] as usize;
+    match factors {
+        Some(factors) => add_gathered_scaled(rows, edges, factors.values(), sums),
+        None => add_gathered(rows, edges, sums),
+    }
+}
+
 pub(super) fn aggregate(
     threads: &Threads,
     block: &CpuAdjacency,
@@ -66,32 +115,50 @@ pub(super) fn aggregate(
 ) {
     assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
     assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
-    assert_scale(column_scale, x.n_rows());
+    assert_factors(column_scale, x.n_rows());
     block.assert_rows_below(out.n_rows());
     let width = x.n_cols();
-    threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
-        let (mut kept, mut factors) = (Vec::new(), Vec::new());
+    threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
-            let row_sums = &mut sums[offset..offset + width];
-            let columns = block.forward.row(position);
-            match column_scale {
-                Some(scale) => {
-                    kept.clear();
-                    factors.clear();
-                    for &column in columns {
-                        let factor = scale.values()[column as usize];
-                        if factor != 0.0 {
-                            kept.push(column);
-                            factors.push(factor);
-                        }
-                    }
-                    add_products(&kept, &factors, x.values(), row_sums);
-                }
-                None => add_rows(columns, x.values(), row_sums),
+            add_row(&block.forward, position, column_scale, x, &mut sums[offset..offset + width]);
+        }
+    });
+}
+
+pub(super) fn aggregated(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    factors: SumFactors<'_, CpuMatrix>,
+    x: &CpuMatrix,
+    n_local: usize,
+) -> CpuMatrix {
+    assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
+    assert_factors(factors.column, x.n_rows());
+    assert_factors(factors.own, n_local);
+    assert_factors(factors.row, n_local);
+    if factors.own.is_some() {
+        assert_eq!(x.n_rows(), n_local, "rows gathered and own rows");
+    }
+    block.assert_rows_below(n_local);
+    let width = x.n_cols();
+    let mut out = CpuMatrix::to_assign(&cpu.pool, n_local, width);
+    cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
+        let mut positions = block.positions(first, first + sums.len() / width).peekable();
+        for (row, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
+            sums.fill(0.0);
+            if let Some(own) = factors.own {
+                add_scaled(own.values()[row], x.row(row), sums);
+            }
+            if let Some(position) = positions.next_if(|&at| block.rows[at] as usize == row) {
+                add_row(&block.forward, position, factors.column, x, sums);
+            }
+            if let Some(factors) = factors.row {
+                scale(factors.values()[row], sums);
             }
         }
     });
+    out
 }
 
 pub(super) fn aggregate_transposed(
@@ -103,26 +170,58 @@ pub(super) fn aggregate_transposed(
 ) {
     assert_eq!(block.forward.n_cols(), out.n_rows(), "columns of the block and rows of gradients");
     assert_eq!(dy.n_cols(), out.n_cols(), "widths of an aggregation");
-    assert_scale(column_scale, out.n_rows());
+    assert_factors(column_scale, out.n_rows());
     block.assert_rows_below(dy.n_rows());
     let width = dy.n_cols();
-    threads.row_chunks(out.values_mut(), width, CHUNK_ROWS, |first, sums| {
+    threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
         let mut row_sums = vec![0.0; width];
-        for (column, out_row) in sums.chunks_exact_mut(width).enumerate() {
-            let factor = column_scale.map_or(1.0, |scale| scale.values()[first + column]);
+        for (column, out_row) in (first..).zip(sums.chunks_exact_mut(width)) {
+            let factor = column_scale.map_or(1.0, |scale| scale.values()[column]);
             if factor == 0.0 {
                 continue;
             }
-            let readers = block.transposed.row(first + column);
             row_sums.fill(0.0);
-            add_rows(readers, dy.values(), &mut row_sums);
+            add_row(&block.transposed, column, None, dy, &mut row_sums);
             add_scaled(factor, &row_sums, out_row);
         }
     });
 }
 
-fn assert_scale(column_scale: Option<&CpuMatrix>, n_columns: usize) {
-    if let Some(scale) = column_scale {
-        assert_eq!((scale.n_rows(), scale.n_cols()), (n_columns, 1), "shape of column factors");
+pub(super) fn aggregated_transposed(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    factors: SumFactors<'_, CpuMatrix>,
+    dy: &CpuMatrix,
+    n_columns: usize,
+) -> CpuMatrix {
+    let width = dy.n_cols();
+    assert_eq!(block.forward.n_cols(), n_columns, "columns of the block and rows of gradients");
+    assert_factors(factors.column, n_columns);
+    assert_factors(factors.own, n_columns);
+    assert!(factors.row.is_none(), "factors of rows in a transposed sum, which has none");
+    let mut out = CpuMatrix::to_assign(&cpu.pool, n_columns, width);
+    if factors.own.is_some() {
+        assert_same_shape(dy, &out);
+    }
+    block.assert_rows_below(dy.n_rows());
+    cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
+        for (column, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
+            sums.fill(0.0);
+            let factor = factors.column.map_or(1.0, |scale| scale.values()[column]);
+            if factor != 0.0 {
+                add_row(&block.transposed, column, None, dy, sums);
+                scale(factor, sums);
+            }
+            if let Some(own) = factors.own {
+                add_scaled(own.values()[column], dy.row(column), sums);
+            }
+        }
+    });
+    out
+}
+
+fn assert_factors(factors: Option<&CpuMatrix>, n_rows: usize) {
+    if let Some(factors) = factors {
+        assert_eq!((factors.n_rows(), factors.n_cols()), (n_rows, 1), "shape of factors");
     }
 }

@@ -3,12 +3,13 @@
 
 use gemm::{Parallelism, gemm};
 
+use super::kernels::{add_scaled, scale};
 use super::threads::Threads;
 use super::{CpuBackend, CpuMatrix};
 use crate::backend::Mode;
 
 /// Rows of the left factor multiplied at once.
-const CHUNK_ROWS: usize = 2048;
+const CHUNK_ROWS: usize = 512;
 /// Rows summed into one partial product of `a^T b`; partial products are added in order.
 const PARTIAL_ROWS: usize = 4096;
 /// Partial products held at once.
@@ -83,7 +84,15 @@ fn product(a: View<'_>, b: View<'_>, mode: Mode, out: &mut [f32]) {
     }
 }
 
-fn chunked(threads: &Threads, a: &CpuMatrix, b: View<'_>, mode: Mode, out: &mut CpuMatrix) {
+/// `out (+)= a b`, and `then(first_row, rows)` on rows of `out` while they are in a cache.
+fn chunked(
+    threads: &Threads,
+    a: &CpuMatrix,
+    b: View<'_>,
+    mode: Mode,
+    out: &mut CpuMatrix,
+    then: impl Fn(usize, &mut [f32]) + Sync,
+) {
     let n_inner = a.n_cols();
     assert_eq!(a.n_rows(), out.n_rows(), "rows of a product");
     assert_eq!(b.n_cols, out.n_cols(), "columns of a product");
@@ -92,6 +101,7 @@ fn chunked(threads: &Threads, a: &CpuMatrix, b: View<'_>, mode: Mode, out: &mut 
         let a_rows = &a.values()[first * n_inner..(first + n_rows) * n_inner];
         let a_view = View { n_rows, ..View::rows(a_rows, n_inner) };
         product(a_view, b, mode, rows);
+        then(first, rows);
     });
 }
 
@@ -104,7 +114,25 @@ pub(super) fn matmul(
 ) {
     assert_eq!(a.n_cols(), b.n_rows(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
-    chunked(threads, a, b, mode, out);
+    chunked(threads, a, b, mode, out, |_, _| ());
+}
+
+pub(super) fn matmul_bias(
+    threads: &Threads,
+    a: &CpuMatrix,
+    b: &CpuMatrix,
+    mode: Mode,
+    bias: &CpuMatrix,
+    out: &mut CpuMatrix,
+) {
+    assert_eq!(a.n_cols(), b.n_rows(), "inner dimensions of a product");
+    assert_eq!(bias.shape(), (1, b.n_cols()), "shape of a bias");
+    let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
+    chunked(threads, a, b, mode, out, |_, rows| {
+        for row in rows.chunks_exact_mut(bias.n_cols()) {
+            add_scaled(1.0, bias.values(), row);
+        }
+    });
 }
 
 pub(super) fn matmul_nt(
@@ -116,7 +144,26 @@ pub(super) fn matmul_nt(
 ) {
     assert_eq!(a.n_cols(), b.n_cols(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
-    chunked(threads, a, b.transposed(), mode, out);
+    chunked(threads, a, b.transposed(), mode, out, |_, _| ());
+}
+
+pub(super) fn matmul_nt_scaled(
+    cpu: &CpuBackend,
+    a: &CpuMatrix,
+    b: &CpuMatrix,
+    factors: &CpuMatrix,
+) -> CpuMatrix {
+    assert_eq!(a.n_cols(), b.n_cols(), "inner dimensions of a product");
+    assert_eq!(factors.shape(), (a.n_rows(), 1), "shape of row factors");
+    let width = b.n_rows();
+    let b = View { n_rows: width, ..View::rows(b.values(), b.n_cols()) };
+    let mut out = CpuMatrix::to_assign(&cpu.pool, a.n_rows(), width);
+    chunked(&cpu.threads, a, b.transposed(), Mode::Assign, &mut out, |first, rows| {
+        for (row, values) in (first..).zip(rows.chunks_exact_mut(width)) {
+            scale(factors.values()[row], values);
+        }
+    });
+    out
 }
 
 pub(super) fn matmul_tn(

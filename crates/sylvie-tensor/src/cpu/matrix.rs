@@ -11,31 +11,36 @@ use super::pool::Pool;
 pub struct CpuMatrix {
     n_rows: usize,
     n_cols: usize,
-    values: Vec<f32>,
+    /// The values begin at a cache line, at `offset`.
+    buffer: Vec<f32>,
+    offset: usize,
     pool: Pool,
 }
 
+/// Bytes of a cache line: rows of a matrix that has whole lines of columns share none.
+const LINE_BYTES: usize = 64;
+/// Values that a buffer has besides those of its matrix, so that these can begin at a line.
+const N_SPARE: usize = LINE_BYTES / size_of::<f32>() - 1;
+
 impl CpuMatrix {
     pub(super) fn zeros(pool: &Pool, n_rows: usize, n_cols: usize) -> Self {
-        let n_values = n_values(n_rows, n_cols);
-        let mut values = pool.take(n_values);
-        values.clear();
-        values.resize(n_values, 0.0);
-        Self { n_rows, n_cols, values, pool: pool.clone() }
+        let mut x = Self::to_assign(pool, n_rows, n_cols);
+        x.values_mut().fill(0.0);
+        x
     }
 
     /// A matrix whose values are whatever the buffer held; in debug builds they are NaN, so that one that
     /// was not assigned is seen.
     pub(super) fn to_assign(pool: &Pool, n_rows: usize, n_cols: usize) -> Self {
-        let n_values = n_values(n_rows, n_cols);
-        let mut values = pool.take(n_values);
+        let length = n_values(n_rows, n_cols) + N_SPARE;
+        let mut buffer = pool.take(length);
         if cfg!(debug_assertions) {
-            values.clear();
-            values.resize(n_values, f32::NAN);
-        } else {
-            values.resize(n_values, 0.0);
+            buffer.clear();
         }
-        Self { n_rows, n_cols, values, pool: pool.clone() }
+        buffer.resize(length, if cfg!(debug_assertions) { f32::NAN } else { 0.0 });
+        // An address that cannot be aligned would give a length beyond the buffer.
+        let offset = buffer.as_ptr().align_offset(LINE_BYTES).min(N_SPARE);
+        Self { n_rows, n_cols, buffer, offset, pool: pool.clone() }
     }
 
     /// # Panics
@@ -44,10 +49,9 @@ impl CpuMatrix {
         let found = from.len();
         let is_whole = n_rows.checked_mul(n_cols) == Some(found);
         assert!(is_whole, "{found} values for a matrix of {n_rows} x {n_cols}");
-        let mut values = pool.take(found);
-        values.clear();
-        values.extend_from_slice(from);
-        Self { n_rows, n_cols, values, pool: pool.clone() }
+        let mut x = Self::to_assign(pool, n_rows, n_cols);
+        x.values_mut().copy_from_slice(from);
+        x
     }
 
     /// Number of rows.
@@ -65,12 +69,13 @@ impl CpuMatrix {
     /// All values, row after row.
     #[must_use]
     pub fn values(&self) -> &[f32] {
-        &self.values
+        &self.buffer[self.offset..self.offset + self.n_rows * self.n_cols]
     }
 
     /// All values, to be changed in place.
     pub fn values_mut(&mut self) -> &mut [f32] {
-        &mut self.values
+        let n_values = self.n_rows * self.n_cols;
+        &mut self.buffer[self.offset..self.offset + n_values]
     }
 
     /// One row.
@@ -79,7 +84,7 @@ impl CpuMatrix {
     /// If there is no such row.
     #[must_use]
     pub fn row(&self, row: usize) -> &[f32] {
-        &self.values[row * self.n_cols..(row + 1) * self.n_cols]
+        &self.values()[row * self.n_cols..(row + 1) * self.n_cols]
     }
 
     pub(super) fn shape(&self) -> (usize, usize) {
@@ -96,26 +101,26 @@ fn n_values(n_rows: usize, n_cols: usize) -> usize {
 
 impl Drop for CpuMatrix {
     fn drop(&mut self) {
-        self.pool.give_back(std::mem::take(&mut self.values));
+        self.pool.give_back(std::mem::take(&mut self.buffer));
     }
 }
 
 impl Clone for CpuMatrix {
     fn clone(&self) -> Self {
-        Self::from_values(&self.pool, self.n_rows, self.n_cols, &self.values)
+        Self::from_values(&self.pool, self.n_rows, self.n_cols, self.values())
     }
 }
 
 impl PartialEq for CpuMatrix {
     fn eq(&self, other: &Self) -> bool {
-        self.shape() == other.shape() && self.values == other.values
+        self.shape() == other.shape() && self.values() == other.values()
     }
 }
 
 impl fmt::Debug for CpuMatrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { n_rows, n_cols, values, .. } = self;
+        let (Self { n_rows, n_cols, .. }, values) = (self, self.values());
         let mut shown = f.debug_struct("CpuMatrix");
-        shown.field("n_rows", n_rows).field("n_cols", n_cols).field("values", values).finish()
+        shown.field("n_rows", n_rows).field("n_cols", n_cols).field("values", &values).finish()
     }
 }

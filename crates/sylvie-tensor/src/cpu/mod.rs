@@ -3,7 +3,9 @@
 mod aggregate;
 mod attention;
 mod dense;
+mod gather;
 mod kernels;
+mod layer_norm;
 mod loss;
 mod matrix;
 mod pool;
@@ -24,7 +26,9 @@ pub use self::pool::BufferUse;
 use self::pool::Pool;
 pub use self::sparse::CpuSparse;
 use self::threads::Threads;
-use crate::backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode};
+use crate::backend::{
+    AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors,
+};
 
 /// Computes on the threads of one rank, in buffers that rotate.
 ///
@@ -112,6 +116,19 @@ impl Backend for CpuBackend {
     fn matmul_nt(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         dense::matmul_nt(&self.threads, a, b, mode, out);
     }
+    fn matmul_bias(
+        &self,
+        a: &CpuMatrix,
+        b: &CpuMatrix,
+        mode: Mode,
+        bias: &CpuMatrix,
+        out: &mut CpuMatrix,
+    ) {
+        dense::matmul_bias(&self.threads, a, b, mode, bias, out);
+    }
+    fn matmul_nt_scaled(&self, a: &CpuMatrix, b: &CpuMatrix, factors: &CpuMatrix) -> CpuMatrix {
+        dense::matmul_nt_scaled(self, a, b, factors)
+    }
     fn sparse_matmul(&self, a: &CpuSparse, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         sparse::sparse_matmul(&self.threads, a, b, mode, out);
     }
@@ -122,8 +139,7 @@ impl Backend for CpuBackend {
     fn scale_rows(&self, factors: &CpuMatrix, x: &mut CpuMatrix) {
         assert_eq!((factors.n_rows(), factors.n_cols()), (x.n_rows(), 1), "shape of row factors");
         row_wise::each_row(&self.threads, x, |row, values| {
-            let factor = factors.values()[row];
-            values.iter_mut().for_each(|value| *value *= factor);
+            kernels::scale(factors.values()[row], values);
         });
     }
     fn add_scaled_rows(&self, x: &CpuMatrix, factors: &CpuMatrix, out: &mut CpuMatrix) {
@@ -172,6 +188,24 @@ impl Backend for CpuBackend {
         out: &mut CpuMatrix,
     ) {
         aggregate::aggregate_transposed(&self.threads, block, column_scale, dy, out);
+    }
+    fn aggregated(
+        &self,
+        block: &CpuAdjacency,
+        factors: SumFactors<'_, CpuMatrix>,
+        x: &CpuMatrix,
+        n_local: usize,
+    ) -> CpuMatrix {
+        aggregate::aggregated(self, block, factors, x, n_local)
+    }
+    fn aggregated_transposed(
+        &self,
+        block: &CpuAdjacency,
+        factors: SumFactors<'_, CpuMatrix>,
+        dy: &CpuMatrix,
+        n_columns: usize,
+    ) -> CpuMatrix {
+        aggregate::aggregated_transposed(self, block, factors, dy, n_columns)
     }
 
     fn attention_scores(&self, x: &CpuMatrix, weights: &CpuMatrix) -> CpuMatrix {
@@ -245,7 +279,7 @@ impl Backend for CpuBackend {
         offset: &CpuMatrix,
         x: &mut CpuMatrix,
     ) -> (CpuMatrix, CpuMatrix) {
-        row_wise::layer_norm(self, gain, offset, x)
+        layer_norm::forward(self, gain, offset, x)
     }
     fn layer_norm_backward(
         &self,
@@ -255,24 +289,38 @@ impl Backend for CpuBackend {
         dgain: &mut CpuMatrix,
         doffset: &mut CpuMatrix,
     ) {
-        row_wise::layer_norm_backward(&self.threads, gain, saved, dy, dgain, doffset);
+        layer_norm::backward(&self.threads, gain, saved, dy, (dgain, doffset));
+    }
+    fn layer_norm_relu(
+        &self,
+        gain: &CpuMatrix,
+        offset: &CpuMatrix,
+        x: &mut CpuMatrix,
+    ) -> (CpuMatrix, CpuMatrix) {
+        layer_norm::forward_relu(self, gain, offset, x)
+    }
+    fn layer_norm_relu_backward(
+        &self,
+        gain: &CpuMatrix,
+        saved: (&CpuMatrix, &CpuMatrix),
+        y: &CpuMatrix,
+        dy: &mut CpuMatrix,
+        grads: (&mut CpuMatrix, &mut CpuMatrix),
+    ) {
+        layer_norm::backward_relu(&self.threads, gain, saved, y, dy, grads);
     }
     fn relu(&self, x: &mut CpuMatrix) {
-        row_wise::each_row(&self.threads, x, |_, values| {
-            // Written so that a NaN stays one and is seen downstream; `max` would hide it.
-            values.iter_mut().for_each(|value| *value = if *value <= 0.0 { 0.0 } else { *value });
-        });
+        row_wise::each_row(&self.threads, x, |_, values| kernels::relu(values));
     }
     fn relu_backward(&self, y: &CpuMatrix, dy: &mut CpuMatrix) {
         assert_same_shape(y, dy);
-        row_wise::each_row(&self.threads, dy, |row, dy| {
-            for (dy, &y) in dy.iter_mut().zip(y.row(row)) {
-                *dy = if y > 0.0 { *dy } else { 0.0 };
-            }
-        });
+        row_wise::each_row(&self.threads, dy, |row, dy| kernels::relu_backward(y.row(row), dy));
     }
     fn dropout(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &mut CpuMatrix) {
         row_wise::dropout(&self.threads, rate, draws, keys, x);
+    }
+    fn dropped(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &CpuMatrix) -> CpuMatrix {
+        row_wise::dropped(self, rate, draws, keys, x)
     }
     fn sparse_dropout(
         &self,

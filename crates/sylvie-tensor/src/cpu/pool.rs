@@ -1,4 +1,6 @@
 //! Buffers that matrices take and give back.
+// Asking the system for large pages is a call into it.
+#![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,6 +68,24 @@ fn bytes(buffer: &Vec<f32>) -> u64 {
     (buffer.capacity() * size_of::<f32>()) as u64
 }
 
+/// Asks the system to back a large buffer with large pages, where it has them: rows that are gathered
+/// from all over a matrix otherwise miss the processor's table of pages, one by one.
+#[cfg(target_os = "linux")]
+fn ask_for_large_pages(buffer: &mut Vec<f32>) {
+    const PAGE: usize = 1 << 21;
+    let start = buffer.as_mut_ptr() as usize;
+    let end = start + buffer.capacity() * size_of::<f32>();
+    let (first, last) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
+    if first < last {
+        // SAFETY: the range lies inside the buffer, and advice changes no contents. A system that does
+        // not take it says so, which changes nothing.
+        unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_large_pages(_: &mut Vec<f32>) {}
+
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, Shelves> {
         // Every critical section leaves the shelves whole, so a panic elsewhere does not matter.
@@ -81,7 +101,8 @@ impl Pool {
         // Outside of the lock, and before new memory is asked for.
         drop(freed);
         found.unwrap_or_else(|| {
-            let buffer = Vec::with_capacity(n_values);
+            let mut buffer = Vec::with_capacity(n_values);
+            ask_for_large_pages(&mut buffer);
             self.lock().count_allocated(&buffer);
             buffer
         })

@@ -1,15 +1,13 @@
-//! Work on one row at a time: bias, LayerNorm, ReLU, dropout.
+//! Work on one row at a time: sums of columns, dropout.
 
 use sylvie_random::Family;
 
-use super::kernels::{Mask, add_scaled, dot, drop_row, drop_sparse_row, sum};
+use super::kernels::{Mask, add_scaled, drop_row, drop_row_of, drop_sparse_row};
 use super::sparse::CpuSparse;
 use super::threads::{CHUNK_ROWS, Threads};
-use super::{CpuBackend, CpuMatrix, assert_same_shape};
+use super::{CpuBackend, CpuMatrix};
 use crate::backend::Mode;
 
-/// Added to the variance in LayerNorm.
-const EPSILON: f32 = 1e-5;
 /// Rows summed into one partial sum; partial sums are added in order.
 const PARTIAL_ROWS: usize = 4096;
 
@@ -54,79 +52,6 @@ fn row_sums(
     })
 }
 
-pub(super) fn layer_norm(
-    cpu: &CpuBackend,
-    gain: &CpuMatrix,
-    offset: &CpuMatrix,
-    x: &mut CpuMatrix,
-) -> (CpuMatrix, CpuMatrix) {
-    let (n_rows, width) = x.shape();
-    assert_eq!(gain.shape(), (1, width), "shape of a gain");
-    assert_eq!(offset.shape(), (1, width), "shape of an offset");
-    let mut normalised = CpuMatrix::to_assign(&cpu.pool, n_rows, width);
-    let mut inverse = CpuMatrix::to_assign(&cpu.pool, n_rows, 1);
-    if width == 0 {
-        inverse.values_mut().fill(0.0);
-        return (normalised, inverse);
-    }
-    let size = CHUNK_ROWS * width;
-    let chunks = x.values_mut().chunks_mut(size).zip(normalised.values_mut().chunks_mut(size));
-    let chunks = chunks.zip(inverse.values_mut().chunks_mut(CHUNK_ROWS));
-    cpu.threads.each(chunks.collect(), |_, ((x, normalised), inverse)| {
-        let rows = x.chunks_exact_mut(width).zip(normalised.chunks_exact_mut(width));
-        for ((x, normalised), inverse) in rows.zip(inverse) {
-            let mean = sum(x) / width as f32;
-            for (value, &x) in normalised.iter_mut().zip(&*x) {
-                *value = x - mean;
-            }
-            *inverse = 1.0 / (dot(normalised, normalised) / width as f32 + EPSILON).sqrt();
-            let affine = gain.values().iter().zip(offset.values());
-            for ((x, value), (&gain, &offset)) in x.iter_mut().zip(normalised).zip(affine) {
-                *value *= *inverse;
-                *x = *value * gain + offset;
-            }
-        }
-    });
-    (normalised, inverse)
-}
-
-pub(super) fn layer_norm_backward(
-    threads: &Threads,
-    gain: &CpuMatrix,
-    (normalised, inverse): (&CpuMatrix, &CpuMatrix),
-    dy: &mut CpuMatrix,
-    dgain: &mut CpuMatrix,
-    doffset: &mut CpuMatrix,
-) {
-    let width = dy.n_cols();
-    assert_same_shape(normalised, dy);
-    assert_eq!((inverse.n_rows(), inverse.n_cols()), (dy.n_rows(), 1), "inverse deviations");
-    assert_eq!((gain.n_rows(), gain.n_cols()), (1, width), "shape of a gain");
-    assert_eq!((dgain.n_rows(), dgain.n_cols()), (1, width), "shape of a gain's gradient");
-    column_sums(threads, dy, Mode::Assign, doffset);
-    dgain.values_mut().fill(0.0);
-    for partial in row_sums(threads, dy.n_rows(), width, |row, sums| {
-        let pairs = dy.row(row).iter().zip(normalised.row(row));
-        for (sum, (&dy, &value)) in sums.iter_mut().zip(pairs) {
-            *sum += dy * value;
-        }
-    }) {
-        add_scaled(1.0, &partial, dgain.values_mut());
-    }
-    each_row(threads, dy, |row, dy| {
-        let normalised = normalised.row(row);
-        for (dy, &gain) in dy.iter_mut().zip(gain.values()) {
-            *dy *= gain;
-        }
-        let mean = sum(dy) / width as f32;
-        let projection = dot(dy, normalised) / width as f32;
-        let inverse = inverse.values()[row];
-        for (dy, &value) in dy.iter_mut().zip(normalised) {
-            *dy = (*dy - mean - value * projection) * inverse;
-        }
-    });
-}
-
 pub(super) fn dropout(
     threads: &Threads,
     rate: f32,
@@ -137,6 +62,22 @@ pub(super) fn dropout(
     assert_eq!(keys.len(), x.n_rows(), "keys and rows of dropout");
     let mask = Mask::new(rate, draws);
     each_row(threads, x, |row, values| drop_row(mask, keys[row], values));
+}
+
+pub(super) fn dropped(
+    cpu: &CpuBackend,
+    rate: f32,
+    draws: Family,
+    keys: &[u32],
+    x: &CpuMatrix,
+) -> CpuMatrix {
+    assert_eq!(keys.len(), x.n_rows(), "keys and rows of dropout");
+    let mask = Mask::new(rate, draws);
+    let mut out = CpuMatrix::to_assign(&cpu.pool, x.n_rows(), x.n_cols());
+    each_row(&cpu.threads, &mut out, |row, values| {
+        drop_row_of(mask, keys[row], x.row(row), values);
+    });
+    out
 }
 
 pub(super) fn sparse_dropout(

@@ -63,6 +63,29 @@ impl Threads {
         }
     }
 
+    /// Calls `work(first_row, rows)` on consecutive chunks of rows of `out`, which begin at `starts`.
+    ///
+    /// # Panics
+    /// If `starts` does not ascend from 0 to at most the number of rows.
+    pub(crate) fn uneven_chunks<T: Send>(
+        &self,
+        out: &mut [T],
+        n_cols: usize,
+        starts: &[u32],
+        work: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        if out.is_empty() {
+            return;
+        }
+        assert_eq!(starts.first(), Some(&0), "first row of the first chunk");
+        match &self.pool {
+            Some(pool) if starts.len() > 1 => {
+                pool.install(|| split_chunks(out, n_cols, starts, &work));
+            }
+            _ => one_by_one(out, n_cols, starts, &work),
+        }
+    }
+
     /// Like [`Threads::row_chunks`] for two outputs with the same number of rows.
     pub(crate) fn row_chunks2<T: Send, U: Send>(
         &self,
@@ -125,9 +148,63 @@ impl Threads {
     }
 }
 
+/// Works on chunks in order; `out` begins at the first of them.
+fn one_by_one<T>(
+    mut out: &mut [T],
+    n_cols: usize,
+    starts: &[u32],
+    work: &(impl Fn(usize, &mut [T]) + Sync),
+) {
+    for (chunk, &start) in starts.iter().enumerate() {
+        let n_rows = match starts.get(chunk + 1) {
+            Some(&next) => (next - start) as usize,
+            None => out.len() / n_cols,
+        };
+        let (rows, rest) = out.split_at_mut(n_rows * n_cols);
+        work(start as usize, rows);
+        out = rest;
+    }
+}
+
+/// Halves the chunks until one is left, for other threads to take; nothing is allocated.
+fn split_chunks<T: Send>(
+    out: &mut [T],
+    n_cols: usize,
+    starts: &[u32],
+    work: &(impl Fn(usize, &mut [T]) + Sync),
+) {
+    if starts.len() <= 1 {
+        return one_by_one(out, n_cols, starts, work);
+    }
+    let (before, after) = starts.split_at(starts.len() / 2);
+    let n_rows = (after[0] - before[0]) as usize;
+    let (head, tail) = out.split_at_mut(n_rows * n_cols);
+    rayon::join(
+        || split_chunks(head, n_cols, before, work),
+        || split_chunks(tail, n_cols, after, work),
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::Threads;
+
+    #[test]
+    fn uneven_chunks_cover_every_row_once() {
+        for n_threads in [1, 3] {
+            let threads = Threads::try_new(n_threads).expect("a few threads");
+            let mut out = vec![0; 2 * 50];
+            let starts = [0, 3, 4, 17, 40, 41];
+            threads.uneven_chunks(&mut out, 2, &starts, |first, rows| {
+                assert!(starts.contains(&(first as u32)), "a chunk at {first}");
+                for (offset, row) in rows.chunks_exact_mut(2).enumerate() {
+                    row.iter_mut().for_each(|value| *value += first + offset + 1);
+                }
+            });
+            let expected: Vec<usize> = (1..=50).flat_map(|row| [row, row]).collect();
+            assert_eq!(out, expected, "{n_threads} threads");
+        }
+    }
 
     #[test]
     fn threads_that_the_system_refuses_are_an_error() {

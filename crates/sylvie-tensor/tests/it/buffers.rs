@@ -21,7 +21,7 @@ fn zeros_are_zeros_in_a_buffer_that_was_used() {
 fn copies_hold_what_was_copied() {
     let backend = backend();
     let x = real_matrix(1, 40, 50);
-    drop(backend.upload(40, 51, &[7.0; 2040]));
+    drop(backend.upload(1, 2030, &[7.0; 2030]));
     let copy = backend.copy(&x);
     assert_eq!(copy, x);
     assert_eq!(copy.clone(), x);
@@ -36,7 +36,7 @@ fn clones_and_threads_share_the_buffers() {
     std::thread::spawn(move || drop(x)).join().expect("a thread that drops a matrix");
     let y = other.zeros(50, 50);
     let found = backend.buffer_use();
-    assert_eq!((found.n_allocated, found.in_use_bytes, found.idle_bytes), (1, 10_000, 0));
+    assert_eq!((found.n_allocated, found.in_use_bytes, found.idle_bytes), (1, 10_060, 0));
     // A matrix may outlive its backend.
     drop((backend, other));
     assert_eq!(y.values().len(), 2500);

@@ -5,6 +5,7 @@ mod aggregation;
 mod attention;
 mod buffers;
 mod dropout;
+mod fused;
 mod losses;
 mod products;
 mod row_wise;

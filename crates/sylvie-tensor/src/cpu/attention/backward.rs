@@ -3,8 +3,13 @@
 use super::{assert_shape, head_width, leaky, leaky_slope, takes_part};
 use crate::backend::{AttentionGrads, AttentionRows};
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::kernels::{add_scaled, dot};
+use crate::cpu::gather::{Rows, add_attended_back, prefetch};
+use crate::cpu::kernels::{add_scaled, dot, exp, exp_all};
+use crate::cpu::row_wise::each_row;
 use crate::cpu::{CpuBackend, CpuMatrix, assert_same_shape};
+
+/// Edges ahead of which the gradient of an edge's score is asked for.
+const EDGES_AHEAD: usize = 16;
 
 fn assert_backward_shapes(
     values: &CpuMatrix,
@@ -25,7 +30,7 @@ fn assert_backward_shapes(
 
 /// One edge and head: attention weight and gradient of the score before LeakyReLU.
 fn edge_backward(score: f32, log_sum: f32, dweight: f32, dot: f32) -> (f32, f32) {
-    let weight = (leaky(score) - log_sum).exp();
+    let weight = exp(leaky(score) - log_sum);
     (weight, weight * (dweight - dot) * leaky_slope(score))
 }
 
@@ -83,6 +88,7 @@ pub(in crate::cpu) fn block_backward(
     // By column: gradients of values and source scores. Each edge's score gradient is kept, so that
     // the target scores' gradients are sums over rows without gathering the values again.
     let mut dscores = CpuMatrix::to_assign(&cpu.pool, block.transposed.n_edges(), n_heads);
+    let statistics = row_statistics(cpu, scores.1, rows);
     let mut rest = dscores.values_mut();
     let mut chunks = Vec::new();
     let dvalues = grads.values.values_mut().chunks_mut((CHUNK_ROWS * values.n_cols()).max(1));
@@ -95,18 +101,49 @@ pub(in crate::cpu) fn block_backward(
         rest = after;
         chunks.push(ColumnGrads { columns: first..last, dvalues, dsource, dscores });
     }
-    cpu.threads.each(chunks, |_, chunk| column_gradients(block, values, scores, rows, chunk));
+    let gathered = Gathered { dy: rows.dy, statistics: &statistics };
+    cpu.threads.each(chunks, |_, chunk| {
+        column_gradients(block, (values, scores.0), gathered, chunk);
+    });
 
-    let row_edges = block.forward.indptr();
+    let (row_edges, to_transposed) = (block.forward.indptr(), block.to_transposed());
     cpu.threads.row_chunks(grads.target.values_mut(), n_heads, CHUNK_ROWS, |first, out| {
         for position in block.positions(first, first + out.len() / n_heads) {
             let dtarget = &mut out[(block.rows[position] as usize - first) * n_heads..][..n_heads];
             for edge in row_edges[position] as usize..row_edges[position + 1] as usize {
-                let edge = block.to_transposed[edge] as usize;
-                add_scaled(1.0, dscores.row(edge), dtarget);
+                if let Some(&later) = to_transposed.get(edge + EDGES_AHEAD) {
+                    prefetch(dscores.values(), later as usize * n_heads);
+                }
+                let dscores = dscores.row(to_transposed[edge] as usize);
+                for (sum, dscore) in dtarget.iter_mut().zip(dscores) {
+                    *sum += dscore;
+                }
             }
         }
     });
+}
+
+/// What rows bring to their edges' weights, side by side: target scores, logs of sums, and dots.
+fn row_statistics(
+    cpu: &CpuBackend,
+    target: &CpuMatrix,
+    rows: AttentionRows<'_, CpuMatrix>,
+) -> CpuMatrix {
+    let n_heads = target.n_cols();
+    let mut statistics = CpuMatrix::to_assign(&cpu.pool, target.n_rows(), 3 * n_heads);
+    each_row(&cpu.threads, &mut statistics, |row, out| {
+        for (out, from) in out.chunks_exact_mut(n_heads).zip([target, rows.log_sum, rows.dot]) {
+            out.copy_from_slice(from.row(row));
+        }
+    });
+    statistics
+}
+
+/// What is gathered of a column's readers.
+#[derive(Clone, Copy)]
+struct Gathered<'a> {
+    dy: &'a CpuMatrix,
+    statistics: &'a CpuMatrix,
 }
 
 /// The gradients of some columns of a block.
@@ -120,36 +157,52 @@ struct ColumnGrads<'a> {
 
 fn column_gradients(
     block: &CpuAdjacency,
-    values: &CpuMatrix,
-    (source, target): (&CpuMatrix, &CpuMatrix),
-    rows: AttentionRows<'_, CpuMatrix>,
+    (values, source): (&CpuMatrix, &CpuMatrix),
+    gathered: Gathered<'_>,
     grads: ColumnGrads<'_>,
 ) {
-    let n_heads = source.n_cols();
-    let width = head_width(values, n_heads);
-    let mut edges = grads.dscores.chunks_exact_mut(n_heads);
-    for (offset, column) in grads.columns.enumerate() {
-        let x = values.row(column);
-        for (&row, dscores) in block.transposed.row(column).iter().zip(&mut edges) {
-            let row = row as usize;
-            for (head, dscore) in dscores.iter_mut().enumerate() {
-                if !takes_part(source.row(column)[head]) {
-                    *dscore = 0.0;
-                    continue;
-                }
-                let part = head * width..(head + 1) * width;
-                let dy = &rows.dy.row(row)[part.clone()];
-                let (weight, gradient) = edge_backward(
-                    source.row(column)[head] + target.row(row)[head],
-                    rows.log_sum.row(row)[head],
-                    dot(dy, &x[part]),
-                    rows.dot.row(row)[head],
-                );
-                let at = offset * n_heads + head;
-                add_scaled(weight, dy, &mut grads.dvalues[at * width..][..width]);
-                grads.dsource[at] += gradient;
-                *dscore = gradient;
+    let (n_heads, width) = (source.n_cols(), values.n_cols());
+    let indptr = block.transposed.indptr();
+    let rows = Rows { columns: block.transposed.indices(), x: gathered.dy.values() };
+    let mut weights = Vec::new();
+    let mut rest = grads.dscores;
+    let outputs =
+        grads.dvalues.chunks_exact_mut(width).zip(grads.dsource.chunks_exact_mut(n_heads));
+    for (column, (dvalues, dsource)) in grads.columns.zip(outputs) {
+        let edges = indptr[column] as usize..indptr[column + 1] as usize;
+        let (dscores, after) = rest.split_at_mut(edges.len() * n_heads);
+        rest = after;
+        let readers = &rows.columns[edges.clone()];
+        edge_weights(readers, source.row(column), gathered.statistics, &mut weights);
+        dscores.fill(0.0);
+        add_attended_back(rows, edges, values.row(column), (&weights, dscores, n_heads), dvalues);
+        let of_edges = dscores.chunks_exact_mut(n_heads).zip(weights.chunks_exact(n_heads));
+        for (&row, (dscores, weights)) in readers.iter().zip(of_edges) {
+            let statistics = gathered.statistics.row(row as usize);
+            for head in 0..n_heads {
+                let slope = leaky_slope(source.row(column)[head] + statistics[head]);
+                let dscore = match weights[head] {
+                    0.0 => 0.0,
+                    weight => weight * (dscores[head] - statistics[2 * n_heads + head]) * slope,
+                };
+                dscores[head] = dscore;
+                dsource[head] += dscore;
             }
         }
     }
+}
+
+/// Weights of a column's edges, one an edge and head; 0 where the column takes no part.
+fn edge_weights(readers: &[u32], source: &[f32], statistics: &CpuMatrix, weights: &mut Vec<f32>) {
+    let n_heads = source.len();
+    weights.clear();
+    for &row in readers {
+        let (target, others) = statistics.row(row as usize).split_at(n_heads);
+        for ((&source, target), log_sum) in source.iter().zip(target).zip(others) {
+            let score = leaky(source + target);
+            let is_out = score == f32::NEG_INFINITY;
+            weights.push(if is_out { score } else { score - log_sum });
+        }
+    }
+    exp_all(weights);
 }

@@ -3,7 +3,8 @@
 use super::{assert_shape, head_width, leaky, takes_part};
 use crate::backend::Attention;
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::kernels::add_scaled;
+use crate::cpu::gather::{Rows, add_attended};
+use crate::cpu::kernels::{exp, exp_all, scale};
 use crate::cpu::{CpuBackend, CpuMatrix};
 
 pub(in crate::cpu) fn begin(
@@ -40,10 +41,31 @@ pub(in crate::cpu) fn begin(
 /// Rescales what was summed so far to a larger maximum.
 fn raise_max(new: f32, max: &mut f32, sum: &mut f32, values: &mut [f32]) {
     if new > *max {
-        let factor = (*max - new).exp();
+        let factor = exp(*max - new);
         *max = new;
         *sum *= factor;
-        values.iter_mut().for_each(|value| *value *= factor);
+        scale(factor, values);
+    }
+}
+
+/// Scores of a row's edges, one an edge and head, and the largest of each head.
+fn row_scores(
+    columns: &[u32],
+    source: &CpuMatrix,
+    target: &[f32],
+    scores: &mut Vec<f32>,
+    largest: &mut [f32],
+) {
+    let n_heads = target.len();
+    scores.clear();
+    for &column in columns {
+        let at = column as usize * n_heads;
+        let source = &source.values()[at..at + n_heads];
+        for ((&source, &target), largest) in source.iter().zip(target).zip(&mut *largest) {
+            let score = leaky(source + target);
+            *largest = largest.max(score);
+            scores.push(score);
+        }
     }
 }
 
@@ -69,37 +91,52 @@ pub(in crate::cpu) fn add_block(
     for (pair, (&max, &sum)) in pairs.iter_mut().zip(max.values().iter().zip(sum.values())) {
         *pair = [max, sum];
     }
+    let (indptr, rows) =
+        (block.forward.indptr(), Rows { columns: block.forward.indices(), x: values.values() });
     cpu.threads.row_chunks2(
         (sums.values_mut(), n_heads * width),
         (&mut *pairs, n_heads),
         CHUNK_ROWS,
         |first, sums, statistics| {
+            let (mut weights, mut largest) = (Vec::new(), vec![0.0; n_heads]);
             for position in block.positions(first, first + statistics.len() / n_heads) {
                 let row = block.rows[position] as usize;
-                let offset = row - first;
-                let columns = block.forward.row(position);
-                for head in 0..n_heads {
-                    let [max, sum] = &mut statistics[offset * n_heads + head];
-                    let sums = &mut sums[(offset * n_heads + head) * width..][..width];
-                    let target = target.row(row)[head];
-                    let score = |u: u32| leaky(source.row(u as usize)[head] + target);
-                    let largest = columns.iter().map(|&u| score(u)).fold(*max, f32::max);
-                    raise_max(largest, max, sum, sums);
-                    for &u in columns {
-                        if !takes_part(source.row(u as usize)[head]) {
-                            continue;
-                        }
-                        let weight = (score(u) - *max).exp();
-                        *sum += weight;
-                        add_scaled(weight, &values.row(u as usize)[head * width..][..width], sums);
-                    }
+                let statistics = &mut statistics[(row - first) * n_heads..][..n_heads];
+                let sums = &mut sums[(row - first) * n_heads * width..][..n_heads * width];
+                let edges = indptr[position] as usize..indptr[position + 1] as usize;
+                for (largest, [max, _]) in largest.iter_mut().zip(&*statistics) {
+                    *largest = *max;
                 }
+                let columns = &rows.columns[edges.clone()];
+                row_scores(columns, source, target.row(row), &mut weights, &mut largest);
+                let heads = statistics.iter_mut().zip(sums.chunks_exact_mut(width));
+                for (([max, sum], sums), &largest) in heads.zip(&largest) {
+                    raise_max(largest, max, sum, sums);
+                }
+                to_weights(&mut weights, statistics);
+                add_attended(rows, edges, (&weights, n_heads), sums);
             }
         },
     );
     let separate = max.values_mut().iter_mut().zip(sum.values_mut());
     for (&mut [new_max, new_sum], (max, sum)) in pairs.iter_mut().zip(separate) {
         (*max, *sum) = (new_max, new_sum);
+    }
+}
+
+/// Turns scores into weights, and adds them to the sums of their heads.
+fn to_weights(scores: &mut [f32], statistics: &mut [[f32; 2]]) {
+    for scores in scores.chunks_exact_mut(statistics.len()) {
+        for (score, [max, _]) in scores.iter_mut().zip(&*statistics) {
+            // Where nobody takes part the maximum is minus infinity too.
+            *score = if *score == f32::NEG_INFINITY { *score } else { *score - *max };
+        }
+    }
+    exp_all(scores);
+    for weights in scores.chunks_exact(statistics.len()) {
+        for (weight, [_, sum]) in weights.iter().zip(&mut *statistics) {
+            *sum += weight;
+        }
     }
 }
 
