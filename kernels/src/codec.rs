@@ -16,23 +16,23 @@ kernels! {
     /// # Layout
     /// `sylvie_lowbit::RowCodec::encode_rows`, byte for byte.
     /// # Cost
-    /// `4 n_cols` bytes read a row (again from cache for rows of more than 128 columns), the message written.
-    ENCODE_1 = QUANTIZE "encode_1" Rows (
+    /// `4 n_cols` bytes read a row (again, from cache, for rows of more than 512 columns), the message written.
+    ENCODE_1 = QUANTIZE "encode_1" Codes (
         x: F32s, rows: U32s, keys: U32s, message: U8s, status: U64s, n_rows: U32, n_cols: U32,
         key0: U32, key1: U32, epoch: U32, tag: U32, metadata: U32,
     );
     /// [`ENCODE_1`] at 2 bits.
-    ENCODE_2 = QUANTIZE "encode_2" Rows (
+    ENCODE_2 = QUANTIZE "encode_2" Codes (
         x: F32s, rows: U32s, keys: U32s, message: U8s, status: U64s, n_rows: U32, n_cols: U32,
         key0: U32, key1: U32, epoch: U32, tag: U32, metadata: U32,
     );
     /// [`ENCODE_1`] at 4 bits.
-    ENCODE_4 = QUANTIZE "encode_4" Rows (
+    ENCODE_4 = QUANTIZE "encode_4" Codes (
         x: F32s, rows: U32s, keys: U32s, message: U8s, status: U64s, n_rows: U32, n_cols: U32,
         key0: U32, key1: U32, epoch: U32, tag: U32, metadata: U32,
     );
     /// [`ENCODE_1`] at 8 bits.
-    ENCODE_8 = QUANTIZE "encode_8" Rows (
+    ENCODE_8 = QUANTIZE "encode_8" Codes (
         x: F32s, rows: U32s, keys: U32s, message: U8s, status: U64s, n_rows: U32, n_cols: U32,
         key0: U32, key1: U32, epoch: U32, tag: U32, metadata: U32,
     );

@@ -79,8 +79,10 @@ pub enum Share {
     Vectors,
     /// A thread takes one value of a matrix.
     Values,
-    /// [`lanes`] neighbouring lanes of a warp take a row.
+    /// [`lanes`] neighbouring lanes of a warp take a row, each four values at a time.
     Rows,
+    /// The same with sixteen values a lane instead of four.
+    Codes,
     /// A block takes [`TILE_ROWS`] rows of [`TILE_COLUMNS`] columns.
     Tiles,
     /// A block takes [`SUM_VALUES`] values.
@@ -139,9 +141,8 @@ impl Kernel {
             Share::Vectors => values.div_ceil(VECTOR as u64).div_ceil(threads),
             Share::Values => values.div_ceil(threads),
             Share::Rows => n_rows.saturating_mul(lanes(width)).div_ceil(threads),
-            Share::Tiles => {
-                n_rows.div_ceil(TILE_ROWS as u64) * width.div_ceil(TILE_COLUMNS as u64)
-            }
+            Share::Codes => n_rows.saturating_mul(lanes(width.div_ceil(4))).div_ceil(threads),
+            Share::Tiles => n_rows.div_ceil(TILE_ROWS as u64) * width.div_ceil(TILE_COLUMNS as u64),
             Share::Sums => values.div_ceil(SUM_VALUES as u64),
         };
         let n_blocks = if n_blocks > MAX_BLOCKS { MAX_BLOCKS } else { n_blocks };
