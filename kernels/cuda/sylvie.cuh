@@ -14,11 +14,11 @@ static_assert(sizeof(u32) == 4 && sizeof(u64) == 8, "widths of integers");
 
 // Threads of a block, as src/kernel.rs says.
 #define BLOCK_THREADS 256
+
+#ifndef SYLVIE_EMULATED
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 #define DEVICE __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
-
-#ifndef SYLVIE_EMULATED
 // An array that the threads of a block share.
 #define SHARED(type, name, count) __shared__ type name[count]
 // Does nothing on a device, which faults by itself.

@@ -29,8 +29,8 @@ size_t sylvie_emulated_parameters(const sylvie_emulated_kernel *kernel, const si
  *
  * Returns 0, or else writes why not into error (error_bytes of it, NUL included): an impossible grid, threads
  * that wait for each other for ever, a lane that a mask names and that never comes, a barrier that
- * only some threads reach, an access outside of any allocation, two threads of a block that touch the same
- * memory without a barrier between. Memory is then as the threads had left it.
+ * only some threads reach, an access outside of any allocation, and, where races are watched, two threads
+ * that touch the same byte without a meeting between. Memory is then as the threads had left it.
  */
 int sylvie_emulated_launch(const sylvie_emulated_kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
                            size_t shared_bytes, void **arguments, char *error, size_t error_bytes);
@@ -52,6 +52,9 @@ int sylvie_emulated_holds(const void *memory, size_t bytes);
  * number the seed of a shuffle. The first order of each thread is that of the variable SYLVIE_EMULATED_ORDER
  * (such a number), else 0. */
 void sylvie_emulated_set_order(uint64_t order);
+
+/* Whether this thread's launches watch every byte for races; 0 at first, for it slows them down a hundredfold. */
+void sylvie_emulated_watch_races(int watches);
 
 #ifdef __cplusplus
 }

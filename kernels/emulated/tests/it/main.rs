@@ -1,0 +1,1 @@
+//! The kernels on the emulated device, against the CPU backend and the plain codec.
