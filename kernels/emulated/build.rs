@@ -7,25 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sylvie_kernels::{KERNELS, MODULES};
 
-/// Have the compiler call a check before each access, and leave stacks and constants alone.
-const GCC_CHECKS: [&str; 7] = [
-    "-fsanitize=kernel-address",
-    "--param",
-    "asan-stack=0",
-    "--param",
-    "asan-globals=0",
-    "--param",
-    "asan-instrumentation-with-call-threshold=0",
-];
-const CLANG_CHECKS: [&str; 7] = [
-    "-fsanitize=kernel-address",
-    "-mllvm",
-    "-asan-stack=0",
-    "-mllvm",
-    "-asan-globals=0",
-    "-mllvm",
-    "-asan-instrumentation-with-call-threshold=0",
-];
+/// Has the compiler call a check of `cpp/memory.cc` before each access.
+const CHECKS: &str = "-fsanitize=thread";
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
@@ -38,11 +21,8 @@ fn main() {
     fs::write(&kernels, kernel_file(&sources)).expect("a file for the kernels");
 
     let mut checked = compiler(&here, &sources);
-    let is_clang = checked.get_compiler().is_like_clang();
-    for flag in if is_clang { CLANG_CHECKS } else { GCC_CHECKS } {
-        checked.flag(flag);
-    }
-    // Passed from one kernel to the next, and without meaning for a CPU.
+    checked.flag(CHECKS);
+    // `#pragma unroll` means nothing for a CPU.
     checked.flag("-Wno-unknown-pragmas").file(&kernels);
     let mut device = compiler(&here, &sources);
     for file in ["fiber.cc", "launch.cc", "memory.cc"] {
@@ -63,6 +43,13 @@ fn compiler(here: &Path, sources: &Path) -> cc::Build {
     build
 }
 
+/// The entries of `cpp/faults.cu`.
+fn faults() -> Vec<&'static str> {
+    let lines = include_str!("cpp/faults.cu").lines();
+    let declared = lines.filter_map(|line| line.strip_prefix("KERNEL ")?.split_once('('));
+    declared.map(|(name, _)| name).collect()
+}
+
 /// One file with all kernels, each `.cu` in a namespace of its own, and the table of them.
 fn kernel_file(sources: &Path) -> String {
     let mut text = String::from("#include \"device.h\"\n#include \"sylvie.cuh\"\n");
@@ -71,8 +58,12 @@ fn kernel_file(sources: &Path) -> String {
         write!(text, "namespace in_{0} {{\n#include \"{1}\"\n}}\n", module.name, file.display())
             .expect("strings take everything");
     }
+    text += "namespace in_faults {\n#include \"faults.cu\"\n}\n";
     text += "namespace sylvie_emulated {\n\
              extern \"C\" const sylvie_emulated_kernel sylvie_emulated_kernels[] = {\n";
+    for entry in faults() {
+        writeln!(text, "SYLVIE_EMULATED_ENTRY(in_faults, {entry}),").expect("strings take all");
+    }
     for kernel in KERNELS {
         let (file, entry) = (kernel.module.name, kernel.entry);
         writeln!(text, "SYLVIE_EMULATED_ENTRY(in_{file}, {entry}),").expect("strings take all");

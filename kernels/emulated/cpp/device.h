@@ -119,14 +119,10 @@ static inline T __shfl_xor_sync(unsigned mask, T value, unsigned flips, unsigned
     return ::sylvie_emulated::shuffled(::sylvie_emulated::Meeting::shuffle_xor, mask, value, flips, width);
 }
 
-// ---- Atomics: real ones, for launches of several threads may share memory
+// ---- Atomics
 
 static inline unsigned long long atomicMin(unsigned long long* place, unsigned long long value) {
-    ::sylvie_emulated::touch(reinterpret_cast<uintptr_t>(place), sizeof *place, ::sylvie_emulated::Access::atomic);
-    unsigned long long found = __atomic_load_n(place, __ATOMIC_RELAXED);
-    while (value < found && !__atomic_compare_exchange_n(place, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-    return found;
+    return ::sylvie_emulated::atomic_min(place, value);
 }
 
 // ---- Arithmetic; nothing is fused, by -ffp-contract=off

@@ -1,7 +1,7 @@
 //! Memory whose bounds are watched, and who touched what.
 //!
-//! Kernels are compiled with `-fsanitize=kernel-address`, which calls a function of this file before each access. Device
-//! memory comes from one large reservation with a byte beside every eight of its bytes that says how many of them are
+//! Kernels are compiled with `-fsanitize=thread`, which calls a function of this file before each access. (It is compiled
+//! with, but not linked with: of that sanitizer's library nothing is here.) Device memory comes from one large reservation with a byte beside every eight of its bytes that says how many of them are
 //! in an allocation.
 
 #include <cstdio>
@@ -19,7 +19,8 @@
 namespace sylvie_emulated {
 namespace {
 
-constexpr size_t UNIT = 256;      // Of addresses and sizes; the gap between allocations.
+constexpr size_t UNIT = 256;      // Of addresses and sizes.
+constexpr size_t GAP = 1 << 20;   // Between allocations: addresses without memory, so that what runs far is caught too.
 constexpr size_t GRANULE = 8;     // Bytes that one byte of the map stands for.
 constexpr size_t PAGE = 1 << 12;  // Bytes whose touches lie together.
 
@@ -33,7 +34,7 @@ struct Arena {
     uintptr_t base = 0;
     size_t bytes = 0;
     unsigned char* valid = nullptr;
-    size_t n_used = UNIT;
+    size_t n_used = GAP;
     std::mutex mutex;
     /// Live allocations by address, with their size as asked for.
     std::map<uintptr_t, size_t> live;
@@ -70,9 +71,9 @@ struct Arena {
         if (!freed.empty()) {
             address = freed.back();
             freed.pop_back();
-        } else if (n_used + rounded(size) + UNIT <= bytes) {
+        } else if (n_used + rounded(size) + GAP <= bytes) {
             address = base + n_used;
-            n_used += rounded(size) + UNIT;
+            n_used += rounded(size) + GAP;
         } else {
             return nullptr;
         }
@@ -215,17 +216,39 @@ void touch(uintptr_t address, size_t bytes, Access access) {
 using sylvie_emulated::Access;
 using sylvie_emulated::touch;
 
-#define SYLVIE_EMULATED_HOOKS(bytes)                                                                       \
-    extern "C" void __asan_load##bytes##_noabort(uintptr_t address) { touch(address, bytes, Access::read); } \
-    extern "C" void __asan_store##bytes##_noabort(uintptr_t address) { touch(address, bytes, Access::write); }
+#define SYLVIE_EMULATED_HOOKS(bytes)                                                                     \
+    extern "C" void __tsan_read##bytes(uintptr_t address) { touch(address, bytes, Access::read); }        \
+    extern "C" void __tsan_write##bytes(uintptr_t address) { touch(address, bytes, Access::write); }      \
+    extern "C" void __tsan_unaligned_read##bytes(uintptr_t address) { touch(address, bytes, Access::read); } \
+    extern "C" void __tsan_unaligned_write##bytes(uintptr_t address) { touch(address, bytes, Access::write); }
 SYLVIE_EMULATED_HOOKS(1)
 SYLVIE_EMULATED_HOOKS(2)
 SYLVIE_EMULATED_HOOKS(4)
 SYLVIE_EMULATED_HOOKS(8)
 SYLVIE_EMULATED_HOOKS(16)
-extern "C" void __asan_loadN_noabort(uintptr_t address, size_t bytes) { touch(address, bytes, Access::read); }
-extern "C" void __asan_storeN_noabort(uintptr_t address, size_t bytes) { touch(address, bytes, Access::write); }
-extern "C" void __asan_handle_no_return() {}
+extern "C" void __tsan_read_range(uintptr_t address, size_t bytes) { touch(address, bytes, Access::read); }
+extern "C" void __tsan_write_range(uintptr_t address, size_t bytes) { touch(address, bytes, Access::write); }
+extern "C" void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+    touch(reinterpret_cast<uintptr_t>(from), bytes, Access::read);
+    touch(reinterpret_cast<uintptr_t>(to), bytes, Access::write);
+    return std::memcpy(to, from, bytes);
+}
+extern "C" void* __tsan_memset(void* to, int value, size_t bytes) {
+    touch(reinterpret_cast<uintptr_t>(to), bytes, Access::write);
+    return std::memset(to, value, bytes);
+}
+// What the sanitizer has besides: its beginning, and where functions begin and end.
+extern "C" void __tsan_init() {}
+extern "C" void __tsan_func_entry(void*) {}
+extern "C" void __tsan_func_exit() {}
+
+unsigned long long sylvie_emulated::atomic_min(unsigned long long* place, unsigned long long value) {
+    touch(reinterpret_cast<uintptr_t>(place), sizeof *place, Access::atomic);
+    unsigned long long found = __atomic_load_n(place, __ATOMIC_RELAXED);
+    while (value < found && !__atomic_compare_exchange_n(place, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return found;
+}
 
 extern "C" void* sylvie_emulated_alloc(size_t bytes) {
     void* memory = sylvie_emulated::arena().take(bytes);

@@ -75,6 +75,9 @@ enum class Access : uint8_t { read, write, atomic };
 /// Fails unless the running thread may do this.
 void touch(uintptr_t address, size_t bytes, Access access);
 
+/// A real atomic operation: launches of several threads may share memory.
+unsigned long long atomic_min(unsigned long long* place, unsigned long long value);
+
 /// Who touches memory: a thread between two meetings.
 struct Toucher {
     uint32_t block, thread;

@@ -3,7 +3,7 @@
 mod attention;
 mod codec;
 mod decoding;
-
+mod device;
 mod interface;
 mod loss;
 mod rows;
