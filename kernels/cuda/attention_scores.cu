@@ -46,12 +46,22 @@ KERNEL attention_weight_sums(const float* __restrict__ x, const float* __restric
     const u32 n_cols = n_heads * width;
     const bool wide = is_wide(x, n_cols);
     auto value = [=](u64 row, u32 column, u32 n) {
-        const float* factors = dscores + row * n_heads;
+        const float* factors = dscores + row * n_heads + column / width;
+        // Columns of this head that are left, from `column` on; heads may be narrower than four.
+        u32 left = width - column % width;
+        auto next = [&]() {
+            if (--left != 0) return;
+            left = width;
+            ++factors;
+        };
         float4 product = load4(x + row * n_cols + column, n, wide);
-        product.x *= factors[column / width];
-        if (n > 1) product.y *= factors[(column + 1) / width];
-        if (n > 2) product.z *= factors[(column + 2) / width];
-        if (n > 3) product.w *= factors[(column + 3) / width];
+        product.x *= *factors;
+        next();
+        if (n > 1) product.y *= *factors;
+        next();
+        if (n > 2) product.z *= *factors;
+        next();
+        if (n > 3) product.w *= *factors;
         return product;
     };
     sum_tiles(value, out, n_rows, n_cols, add != 0);

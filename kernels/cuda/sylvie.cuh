@@ -112,7 +112,8 @@ DEVICE float4 load4(const float* x, u64 n, bool wide, float rest = 0.0f) {
 DEVICE void store4(float* x, float4 value, u64 n, bool wide) {
     if (wide) {
         CHECK_ALIGNED(x);
-        *reinterpret_cast<float4*>(x) = value;
+        // By name: NVRTC takes a plain assignment apart into four stores in some kernels.
+        __stwb(reinterpret_cast<float4*>(x), value);
         return;
     }
     x[0] = value.x;

@@ -119,6 +119,9 @@ static inline T __shfl_xor_sync(unsigned mask, T value, unsigned flips, unsigned
     return ::sylvie_emulated::shuffled(::sylvie_emulated::Meeting::shuffle_xor, mask, value, flips, width);
 }
 
+// A store of sixteen bytes.
+static inline void __stwb(float4* place, float4 value) { *place = value; }
+
 // ---- Atomics
 
 static inline unsigned long long atomicMin(unsigned long long* place, unsigned long long value) {
