@@ -1,10 +1,13 @@
 //! Attention with a running softmax: begin, add a block's edges, finish.
 //!
-//! Specification: `Backend::attention_begin`, `attention_add_block` and `attention_finish` of sylvie-tensor.
-//! Shapes: values: columns (begin: rows) x (n_heads * width); source: columns x n_heads; target, max, sum: rows x n_heads;
-//!   sums: rows x (n_heads * width); indptr: n_positions + 1; columns: one entry an edge; rows (or null): n_positions.
-//! Work: up to 32 neighbouring lanes take a head of a row. For a block, a lane first takes an edge, for the maximum and for the edge's
-//!   weight, which then goes round; for the sums a lane takes four columns. Edges are added in their order.
+//! Specification: `Backend::attention_begin`, `attention_add_block` and `attention_finish` of
+//!   sylvie-tensor.
+//! Shapes: values: columns (begin: rows) x (n_heads * width); source: columns x n_heads; target, max, sum:
+//!   rows x n_heads; sums: rows x (n_heads * width); indptr: n_positions + 1; columns: one entry an edge;
+//!   rows (or null): n_positions.
+//! Work: up to 32 neighbouring lanes take a head of a row. For a block, a lane first takes an edge, for the
+//!   maximum and for the edge's weight, which then goes round; for the sums a lane takes four columns.
+//!   Edges are added in their order.
 //! Bytes: add_block: 4 width + 12 an edge and head; 8 width + 16 a row and head.
 #ifndef SYLVIE_CUH
 #include "sylvie.cuh"
@@ -14,8 +17,9 @@ DEVICE float leaky(float score) { return score > 0.0f ? score : 0.2f * score; }
 /// Whether a column with this source score is among those that the softmax is over.
 DEVICE bool takes_part(float source) { return source != -INFINITE; }
 
-KERNEL attention_begin(const float* __restrict__ values, const float* __restrict__ source, const float* __restrict__ target,
-                       float* __restrict__ max, float* __restrict__ sum, float* __restrict__ sums, u32 n_rows, u32 n_heads, u32 width) {
+KERNEL attention_begin(const float* __restrict__ values, const float* __restrict__ source,
+                       const float* __restrict__ target, float* __restrict__ max, float* __restrict__ sum,
+                       float* __restrict__ sums, u32 n_rows, u32 n_heads, u32 width) {
     const Group group = group_of_values(width);
     const bool wide = is_wide(values, width) && is_wide(sums, width);
     const u64 n_items = (u64)n_rows * n_heads;
@@ -27,7 +31,8 @@ KERNEL attention_begin(const float* __restrict__ values, const float* __restrict
         }
         for (u32 column = 4 * group.lane; column < width; column += 4 * group.lanes) {
             const u32 n = width - column;
-            const float4 value = takes ? load4(values + item * width + column, n, wide) : make_float4(0, 0, 0, 0);
+            const float4 value =
+                takes ? load4(values + item * width + column, n, wide) : make_float4(0, 0, 0, 0);
             store4(sums + item * width + column, value, n, wide);
         }
     }
@@ -42,7 +47,9 @@ struct Edges {
     float target;
 
     DEVICE_MEMBER float source_of(u32 column) const { return source[(u64)column * n_heads + head]; }
-    DEVICE_MEMBER const float* values_of(u32 column) const { return values + ((u64)column * n_heads + head) * width; }
+    DEVICE_MEMBER const float* values_of(u32 column) const {
+        return values + ((u64)column * n_heads + head) * width;
+    }
 };
 
 /// The edges' largest score, at least `largest`.
@@ -53,7 +60,8 @@ DEVICE float largest_score(Group group, const Edges& edges, u64 begin, u64 end, 
 }
 
 /// Adds weighted values of the edges to four columns, those from `column` on, and their weights to `total`.
-DEVICE float4 add_weighted(Group group, const Edges& edges, u64 begin, u64 end, float largest, float4 sum, u32 column, bool wide, float& total) {
+DEVICE float4 add_weighted(Group group, const Edges& edges, u64 begin, u64 end, float largest, float4 sum,
+                           u32 column, bool wide, float& total) {
     const bool has_columns = column < edges.width;
     for (u64 first = begin; first < end; first += group.lanes) {
         // Less than 0: takes no part.
@@ -70,16 +78,19 @@ DEVICE float4 add_weighted(Group group, const Edges& edges, u64 begin, u64 end, 
             const u32 neighbour = __shfl_sync(group.mask, own_column, edge, group.lanes);
             if (weight < 0.0f) continue;
             total += weight;
-            if (has_columns) sum = add_scaled4(sum, weight, load4(edges.values_of(neighbour) + column, edges.width - column, wide));
+            if (has_columns)
+                sum = add_scaled4(sum, weight,
+                                  load4(edges.values_of(neighbour) + column, edges.width - column, wide));
         }
     }
     return sum;
 }
 
-KERNEL attention_add_block(const u64* __restrict__ indptr, const u32* __restrict__ columns, const u32* __restrict__ rows,
-                           const float* __restrict__ values, const float* __restrict__ source, const float* __restrict__ target,
-                           float* __restrict__ max, float* __restrict__ sum, float* __restrict__ sums, u32 n_positions,
-                           u32 n_heads, u32 width) {
+KERNEL attention_add_block(const u64* __restrict__ indptr, const u32* __restrict__ columns,
+                           const u32* __restrict__ rows, const float* __restrict__ values,
+                           const float* __restrict__ source, const float* __restrict__ target,
+                           float* __restrict__ max, float* __restrict__ sum, float* __restrict__ sums,
+                           u32 n_positions, u32 n_heads, u32 width) {
     const Group group = group_of_values(width);
     const bool wide = is_wide(values, width) && is_wide(sums, width);
     const u64 n_items = (u64)n_positions * n_heads;
@@ -97,7 +108,8 @@ KERNEL attention_add_block(const u64* __restrict__ indptr, const u32* __restrict
             const u32 column = first + 4 * group.lane;
             float* at = sums + place * width + column;
             float4 value = make_float4(0, 0, 0, 0);
-            if (column < width) value = map4(load4(at, width - column, wide), [=](float v) { return v * factor; });
+            if (column < width)
+                value = map4(load4(at, width - column, wide), [=](float v) { return v * factor; });
             float tile_total = total;
             value = add_weighted(group, edges, begin, end, largest, value, column, wide, tile_total);
             if (column < width) store4(at, value, width - column, wide);
@@ -111,7 +123,8 @@ KERNEL attention_add_block(const u64* __restrict__ indptr, const u32* __restrict
     }
 }
 
-KERNEL attention_finish(float* __restrict__ max, const float* __restrict__ sum, float* __restrict__ values, u32 n_rows, u32 n_heads, u32 width) {
+KERNEL attention_finish(float* __restrict__ max, const float* __restrict__ sum, float* __restrict__ values,
+                        u32 n_rows, u32 n_heads, u32 width) {
     const Group group = group_of_values(width);
     const bool wide = is_wide(values, width);
     const u64 n_items = (u64)n_rows * n_heads;
@@ -122,7 +135,8 @@ KERNEL attention_finish(float* __restrict__ max, const float* __restrict__ sum, 
         if (total == 0.0f) continue;
         for (u32 column = 4 * group.lane; column < width; column += 4 * group.lanes) {
             float* at = values + item * width + column;
-            store4(at, map4(load4(at, width - column, wide), [=](float v) { return v / total; }), width - column, wide);
+            store4(at, map4(load4(at, width - column, wide), [=](float v) { return v / total; }),
+                   width - column, wide);
         }
     }
 }

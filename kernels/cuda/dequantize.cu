@@ -16,7 +16,8 @@ DEVICE float load_metadata(u32 type, const u8* at) {
     return type == BF16 ? bf16_value(pattern) : f16_value(pattern);
 }
 
-/// The `4 * BITS` bits of the codes of columns `column ..`, a multiple of four; those behind the row are not read.
+/// The `4 * BITS` bits of the codes of columns `column ..`, a multiple of four; those behind the row are
+/// not read.
 template <u32 BITS>
 DEVICE u32 load_codes(const u8* payload, u32 column, u32 n_cols) {
     const u8* at = payload + (u64)column * BITS / 8;
@@ -29,7 +30,8 @@ DEVICE u32 load_codes(const u8* payload, u32 column, u32 n_cols) {
 }
 
 template <u32 BITS, bool ADDS>
-DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, u32 n_rows, u32 n_cols, u32 metadata) {
+DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, u32 n_rows, u32 n_cols,
+                   u32 metadata) {
     const u32 max_code = (1 << BITS) - 1;
     const Group group = group_of_values(n_cols);
     const bool wide = is_wide(out, n_cols);
@@ -37,7 +39,8 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
     const u64 payload_bytes = ((u64)n_cols * BITS + 7) / 8;
     for (u64 row = group.row; row < n_rows; row += group.step) {
         const u8* head = message + row * (2 * number_bytes);
-        const float zero = load_metadata(metadata, head), scale = load_metadata(metadata, head + number_bytes);
+        const float zero = load_metadata(metadata, head),
+                    scale = load_metadata(metadata, head + number_bytes);
         if (!(is_finite(zero) && scale >= 0.0f && is_finite(zero + (float)max_code * scale))) {
             if (group.lane == 0) refuse(status, row, METADATA, 0);
             continue;
@@ -46,7 +49,9 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
         float* values = out + (rows != nullptr ? rows[row] : row) * n_cols;
         for (u32 column = 4 * group.lane; column < n_cols; column += 4 * group.lanes) {
             const u32 codes = load_codes<BITS>(payload, column, n_cols);
-            auto level = [=](u32 place) { return zero + (float)(codes >> (place * BITS) & max_code) * scale; };
+            auto level = [=](u32 place) {
+                return zero + (float)(codes >> (place * BITS) & max_code) * scale;
+            };
             float4 value = make_float4(level(0), level(1), level(2), level(3));
             if (ADDS) value = add4(load4(values + column, n_cols - column, wide), value);
             store4(values + column, value, n_cols - column, wide);
@@ -54,10 +59,10 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
     }
 }
 
-#define DECODE(name, bits, adds)                                                                                     \
-    KERNEL name(const u8* __restrict__ message, const u32* __restrict__ rows, float* __restrict__ out,               \
-                u64* __restrict__ status, u32 n_rows, u32 n_cols, u32 metadata) {                                    \
-        decode<bits, adds>(message, rows, out, status, n_rows, n_cols, metadata);                                    \
+#define DECODE(name, bits, adds)                                                                       \
+    KERNEL name(const u8* __restrict__ message, const u32* __restrict__ rows, float* __restrict__ out, \
+                u64* __restrict__ status, u32 n_rows, u32 n_cols, u32 metadata) {                      \
+        decode<bits, adds>(message, rows, out, status, n_rows, n_cols, metadata);                      \
     }
 DECODE(decode_1, 1, false)
 DECODE(decode_2, 2, false)

@@ -1,7 +1,8 @@
 //! Rows as f16, bf16 or f32 numbers of a message, and back, assigned or added.
 //!
 //! Specification: `sylvie_lowbit::Plain` at these widths, byte for byte.
-//! Shapes: x, out: any x n_cols; rows (or null): n_rows; message: n_rows x n_cols little-endian numbers, at any address.
+//! Shapes: x, out: any x n_cols; rows (or null): n_rows; message: n_rows x n_cols little-endian numbers, at
+//!   any address.
 //! Work: a lane takes four columns; up to 32 neighbouring lanes take a row.
 //! Bytes: 4 a value of x or out and 2 or 4 a value of the message.
 #ifndef SYLVIE_CUH
@@ -25,7 +26,9 @@ struct Full {
     static DEVICE_MEMBER float value(u32 pattern) { return __uint_as_float(pattern); }
 };
 
-DEVICE float part_of(float4 value, u32 i) { return i < 2 ? (i == 0 ? value.x : value.y) : (i == 2 ? value.z : value.w); }
+DEVICE float part_of(float4 value, u32 i) {
+    return i < 2 ? (i == 0 ? value.x : value.y) : (i == 2 ? value.z : value.w);
+}
 
 template <class W>
 DEVICE void encode(const float* x, const u32* rows, u8* message, u64* status, u32 n_rows, u32 n_cols) {
@@ -49,11 +52,14 @@ DEVICE void encode(const float* x, const u32* rows, u8* message, u64* status, u3
             if (!wide_message) {
 #pragma unroll
                 for (u32 i = 0; i < 4 * W::BYTES; ++i)
-                    if (column + i / W::BYTES < n_cols) at[i] = (u8)(patterns[i / W::BYTES] >> (i % W::BYTES * 8));
+                    if (column + i / W::BYTES < n_cols)
+                        at[i] = (u8)(patterns[i / W::BYTES] >> (i % W::BYTES * 8));
             } else if (W::BYTES == 2) {
-                *reinterpret_cast<uint2*>(at) = make_uint2(patterns[0] | patterns[1] << 16, patterns[2] | patterns[3] << 16);
+                *reinterpret_cast<uint2*>(at) =
+                    make_uint2(patterns[0] | patterns[1] << 16, patterns[2] | patterns[3] << 16);
             } else {
-                *reinterpret_cast<uint4*>(at) = make_uint4(patterns[0], patterns[1], patterns[2], patterns[3]);
+                *reinterpret_cast<uint4*>(at) =
+                    make_uint4(patterns[0], patterns[1], patterns[2], patterns[3]);
             }
         }
     }
@@ -73,7 +79,8 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
             if (!wide_message) {
 #pragma unroll
                 for (u32 i = 0; i < 4 * W::BYTES; ++i)
-                    if (column + i / W::BYTES < n_cols) patterns[i / W::BYTES] |= (u32)at[i] << (i % W::BYTES * 8);
+                    if (column + i / W::BYTES < n_cols)
+                        patterns[i / W::BYTES] |= (u32)at[i] << (i % W::BYTES * 8);
             } else if (W::BYTES == 2) {
                 const uint2 words = *reinterpret_cast<const uint2*>(at);
                 patterns[0] = words.x & 0xffff;
@@ -88,7 +95,8 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
                 patterns[3] = words.w;
             }
             bool all_finite = true;
-            float4 value = make_float4(W::value(patterns[0]), W::value(patterns[1]), W::value(patterns[2]), W::value(patterns[3]));
+            float4 value = make_float4(W::value(patterns[0]), W::value(patterns[1]), W::value(patterns[2]),
+                                       W::value(patterns[3]));
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
                 if (is_finite(part_of(value, i))) continue;
@@ -102,18 +110,18 @@ DEVICE void decode(const u8* message, const u32* rows, float* out, u64* status, 
     }
 }
 
-#define FLOAT_ROWS(width, type)                                                                                      \
-    KERNEL encode_##width(const float* __restrict__ x, const u32* __restrict__ rows, u8* __restrict__ message,       \
-                          u64* __restrict__ status, u32 n_rows, u32 n_cols) {                                        \
-        encode<type>(x, rows, message, status, n_rows, n_cols);                                                      \
-    }                                                                                                                \
-    KERNEL decode_##width(const u8* __restrict__ message, const u32* __restrict__ rows, float* __restrict__ out,     \
-                          u64* __restrict__ status, u32 n_rows, u32 n_cols) {                                        \
-        decode<type, false>(message, rows, out, status, n_rows, n_cols);                                             \
-    }                                                                                                                \
-    KERNEL decode_add_##width(const u8* __restrict__ message, const u32* __restrict__ rows, float* __restrict__ out, \
-                              u64* __restrict__ status, u32 n_rows, u32 n_cols) {                                    \
-        decode<type, true>(message, rows, out, status, n_rows, n_cols);                                              \
+#define FLOAT_ROWS(width, type)                                                                            \
+    KERNEL encode_##width(const float* __restrict__ x, const u32* __restrict__ rows,                       \
+                          u8* __restrict__ message, u64* __restrict__ status, u32 n_rows, u32 n_cols) {    \
+        encode<type>(x, rows, message, status, n_rows, n_cols);                                            \
+    }                                                                                                      \
+    KERNEL decode_##width(const u8* __restrict__ message, const u32* __restrict__ rows,                    \
+                          float* __restrict__ out, u64* __restrict__ status, u32 n_rows, u32 n_cols) {     \
+        decode<type, false>(message, rows, out, status, n_rows, n_cols);                                   \
+    }                                                                                                      \
+    KERNEL decode_add_##width(const u8* __restrict__ message, const u32* __restrict__ rows,                \
+                              float* __restrict__ out, u64* __restrict__ status, u32 n_rows, u32 n_cols) { \
+        decode<type, true>(message, rows, out, status, n_rows, n_cols);                                    \
     }
 FLOAT_ROWS(f16, Half)
 FLOAT_ROWS(bf16, Brain)

@@ -7,7 +7,8 @@
 #include "sylvie.cuh"
 #endif
 
-KERNEL gather_rows(const float* __restrict__ x, const u32* __restrict__ rows, float* __restrict__ out, u32 n_rows, u32 n_cols) {
+KERNEL gather_rows(const float* __restrict__ x, const u32* __restrict__ rows, float* __restrict__ out,
+                   u32 n_rows, u32 n_cols) {
     const Group group = group_of_values(n_cols);
     const bool wide = is_wide(x, n_cols) && is_wide(out, n_cols);
     for (u64 row = group.row; row < n_rows; row += group.step) {

@@ -1,11 +1,13 @@
 //! Rows to codes of 1, 2, 4 or 8 bits, with a zero point and a scale a row.
 //!
-//! Specification: `sylvie_lowbit::Plain::encode_rows`, byte for byte; the bytes are those of docs/wire-format.md.
-//! Shapes: `x` any x n_cols; rows (or null), keys: n_rows; message: n_rows pairs of metadata, then n_rows payloads of
-//!   ceil(n_cols * BITS / 8) bytes, at any address.
-//! Work: a lane takes sixteen columns, one block of draws; up to 32 neighbouring lanes take a row. Rows of at most 512
-//!   columns stay in registers between range and rounding.
-//! Bytes: 4 n_cols read and the message written a row; rows of more than 512 columns are read again, from cache.
+//! Specification: `sylvie_lowbit::Plain::encode_rows`, byte for byte; the bytes are those of
+//!   docs/wire-format.md.
+//! Shapes: `x` any x n_cols; rows (or null), keys: n_rows; message: n_rows pairs of metadata, then n_rows
+//!   payloads of ceil(n_cols * BITS / 8) bytes, at any address.
+//! Work: a lane takes sixteen columns, one block of draws; up to 32 neighbouring lanes take a row. Rows of
+//!   at most 512 columns stay in registers between range and rounding.
+//! Bytes: 4 n_cols read and the message written a row; rows of more than 512 columns are read again, from
+//!   cache.
 #ifndef SYLVIE_CUH
 #include "sylvie.cuh"
 #endif
@@ -44,7 +46,8 @@ DEVICE float smallest_scale(u32 type, float zero, float high, u32 max_code) {
     auto accepts = [=](u32 pattern) {
         return Levels{zero, metadata_value(type, pattern)}.value(max_code) >= high;
     };
-    const u32 near = min(max(metadata_nearest(type, (high - zero) * (1.0f / (float)max_code)), 1u), infinity - 1);
+    const u32 near =
+        min(max(metadata_nearest(type, (high - zero) * (1.0f / (float)max_code)), 1u), infinity - 1);
     for (u32 pattern = near; pattern <= near + 1; ++pattern)
         if (accepts(pattern) && !accepts(pattern - 1)) return metadata_value(type, pattern);
     // The patterns of values from +0 to infinity ascend with the values.
@@ -75,8 +78,8 @@ DEVICE u32 tie_of(Draws draws, u32 key, u32 column) {
 
 /// Whether a value between two levels is rounded up, by its 8 random bits and, rarely, 16 more.
 DEVICE bool rounds_up(float value, float below, float above, u32 byte, Draws draws, u32 key, u32 column) {
-    // In single precision, with a margin of 2^-10 of a 256th of the step for its rounding; what that leaves open, and
-    // steps whose products could overflow or underflow, the exact rule decides.
+    // In single precision, with a margin of 2^-10 of a 256th of the step for its rounding; what that leaves
+    // open, and steps whose products could overflow or underflow, the exact rule decides.
     const float step = above - below, missing = (above - value) * 256.0f;
     if (below == value) return false;
     if (step >= 0x1p-100f && step <= 0x1p110f) {
@@ -91,7 +94,8 @@ DEVICE bool rounds_up(float value, float below, float above, u32 byte, Draws dra
 
 /// The code of one value of a row whose scale is not 0.
 template <u32 BITS>
-DEVICE u32 code_of(float value, Levels levels, float reciprocal, u32 byte, Draws draws, u32 key, u32 column) {
+DEVICE u32 code_of(float value, Levels levels, float reciprocal, u32 byte, Draws draws, u32 key,
+                   u32 column) {
     const u32 max_code = (1 << BITS) - 1;
     u32 code = 0;
     float below = levels.value(0), above = levels.value(1);
@@ -166,7 +170,8 @@ DEVICE u32 first_not_finite(Group group, const float* row, u32 n_cols) {
 }
 
 /// Levels for a row's bounds; false, and reported, where there are none.
-DEVICE bool enclose(Bounds bounds, u32 max_code, u32 metadata, u64* status, u64 row, bool reports, Levels& levels) {
+DEVICE bool enclose(Bounds bounds, u32 max_code, u32 metadata, u64* status, u64 row, bool reports,
+                    Levels& levels) {
     levels.zero = largest_at_most(metadata, bounds.low);
     Reason reason = METADATA;
     bool is_possible = is_finite(levels.zero);
@@ -189,8 +194,10 @@ DEVICE bool enclose(Bounds bounds, u32 max_code, u32 metadata, u64* status, u64 
 DEVICE void store_metadata(u32 type, Levels levels, u8* message, u64 row) {
     const u32 bytes = type == F32 ? 4 : 2;
     u8* at = message + row * (2 * bytes);
-    const u32 zero = type == F16 ? f16_nearest(levels.zero) : __float_as_uint(levels.zero) >> (type == F32 ? 0 : 16);
-    const u32 scale = type == F16 ? f16_nearest(levels.scale) : __float_as_uint(levels.scale) >> (type == F32 ? 0 : 16);
+    const u32 zero =
+        type == F16 ? f16_nearest(levels.zero) : __float_as_uint(levels.zero) >> (type == F32 ? 0 : 16);
+    const u32 scale =
+        type == F16 ? f16_nearest(levels.scale) : __float_as_uint(levels.scale) >> (type == F32 ? 0 : 16);
     for (u32 i = 0; i < bytes; ++i) {
         at[i] = (u8)(zero >> (8 * i));
         at[bytes + i] = (u8)(scale >> (8 * i));
@@ -214,7 +221,8 @@ DEVICE void store_codes(u8* at, const u32 (&words)[4], u32 n_bytes) {
 
 /// Rounds a piece and writes its codes.
 template <u32 BITS>
-DEVICE void encode_piece(const Piece& piece, u32 column, u32 n_cols, Levels levels, Draws draws, u32 key, u8* payload) {
+DEVICE void encode_piece(const Piece& piece, u32 column, u32 n_cols, Levels levels, Draws draws, u32 key,
+                         u8* payload) {
     const u32 n = min(n_cols - column, 16u);
     u32 words[4] = {0, 0, 0, 0};
     if (levels.scale != 0.0f) {
@@ -224,7 +232,8 @@ DEVICE void encode_piece(const Piece& piece, u32 column, u32 n_cols, Levels leve
         for (u32 i = 0; i < 16; ++i) {
             const u32 byte = word_of(random, i / 4) >> (i % 4 * 8) & 0xff;
             if (i < n) {
-                const u32 code = code_of<BITS>(piece.v[i], levels, reciprocal, byte, draws, key, column + i);
+                const u32 code =
+                    code_of<BITS>(piece.v[i], levels, reciprocal, byte, draws, key, column + i);
                 words[i * BITS / 32] |= code << (i * BITS % 32);
             }
         }
@@ -233,8 +242,8 @@ DEVICE void encode_piece(const Piece& piece, u32 column, u32 n_cols, Levels leve
 }
 
 template <u32 BITS>
-DEVICE void encode(const float* x, const u32* rows, const u32* keys, u8* message, u64* status, u32 n_rows, u32 n_cols,
-                   Draws draws, u32 metadata) {
+DEVICE void encode(const float* x, const u32* rows, const u32* keys, u8* message, u64* status, u32 n_rows,
+                   u32 n_cols, Draws draws, u32 metadata) {
     const Group group = group_of((n_cols + 15) / 16);
     const bool wide = is_wide(x, n_cols);
     const bool is_kept = n_cols <= 16 * group.lanes;
@@ -259,11 +268,12 @@ DEVICE void encode(const float* x, const u32* rows, const u32* keys, u8* message
     }
 }
 
-#define ENCODE(name, bits)                                                                                           \
-    KERNEL name(const float* __restrict__ x, const u32* __restrict__ rows, const u32* __restrict__ keys,             \
-                u8* __restrict__ message, u64* __restrict__ status, u32 n_rows, u32 n_cols, u32 key0, u32 key1,      \
-                u32 epoch, u32 tag, u32 metadata) {                                                                  \
-        encode<bits>(x, rows, keys, message, status, n_rows, n_cols, Draws{key0, key1, epoch, tag}, metadata);       \
+#define ENCODE(name, bits)                                                                               \
+    KERNEL name(const float* __restrict__ x, const u32* __restrict__ rows, const u32* __restrict__ keys, \
+                u8* __restrict__ message, u64* __restrict__ status, u32 n_rows, u32 n_cols, u32 key0,    \
+                u32 key1, u32 epoch, u32 tag, u32 metadata) {                                            \
+        encode<bits>(x, rows, keys, message, status, n_rows, n_cols, Draws{key0, key1, epoch, tag},      \
+                     metadata);                                                                          \
     }
 ENCODE(encode_1, 1)
 ENCODE(encode_2, 2)

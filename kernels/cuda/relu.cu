@@ -22,7 +22,8 @@ KERNEL relu_backward(const float* __restrict__ y, float* __restrict__ dy, u64 n_
     for (u64 at = 4 * thread_index(); at < n_values; at += 4 * n_threads()) {
         const u64 n = n_values - at;
         const bool wide = aligned && n >= 4;
-        const float4 gradient = map4(load4(y + at, n, wide), load4(dy + at, n, wide), [](float v, float d) { return v > 0.0f ? d : 0.0f; });
+        const float4 gradient = map4(load4(y + at, n, wide), load4(dy + at, n, wide),
+                                     [](float v, float d) { return v > 0.0f ? d : 0.0f; });
         store4(dy + at, gradient, n, wide);
     }
 }

@@ -8,7 +8,8 @@
 #endif
 
 /// `rows` are distinct.
-KERNEL scatter_add(const float* __restrict__ x, const u32* __restrict__ rows, float* __restrict__ out, u32 n_rows, u32 n_cols) {
+KERNEL scatter_add(const float* __restrict__ x, const u32* __restrict__ rows, float* __restrict__ out,
+                   u32 n_rows, u32 n_cols) {
     const Group group = group_of_values(n_cols);
     const bool wide = is_wide(x, n_cols) && is_wide(out, n_cols);
     for (u64 row = group.row; row < n_rows; row += group.step) {
@@ -22,7 +23,9 @@ KERNEL scatter_add(const float* __restrict__ x, const u32* __restrict__ rows, fl
 }
 
 /// A thread takes a column through all rows, so that rows may repeat.
-KERNEL scatter_add_in_order(const float* __restrict__ x, const u32* __restrict__ rows, float* __restrict__ out, u32 n_rows, u32 n_cols) {
+KERNEL scatter_add_in_order(const float* __restrict__ x, const u32* __restrict__ rows,
+                            float* __restrict__ out, u32 n_rows, u32 n_cols) {
     for (u64 column = thread_index(); column < n_cols; column += n_threads())
-        for (u64 row = 0; row < n_rows; ++row) out[(u64)rows[row] * n_cols + column] += x[row * n_cols + column];
+        for (u64 row = 0; row < n_rows; ++row)
+            out[(u64)rows[row] * n_cols + column] += x[row * n_cols + column];
 }

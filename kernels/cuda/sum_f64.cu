@@ -1,7 +1,7 @@
 //! Sums of doubles, 4096 a pass.
 //!
-//! Specification: the sum of losses in `Backend::softmax_cross_entropy` of sylvie-tensor, in another order that depends on their
-//!   number alone.
+//! Specification: the sum of losses in `Backend::softmax_cross_entropy` of sylvie-tensor, in another order
+//!   that depends on their number alone.
 //! Shapes: x: n_values; out: ceil(n_values / 4096).
 //! Bytes: 8 a value.
 #ifndef SYLVIE_CUH

@@ -131,7 +131,9 @@ template <class F>
 DEVICE float4 map4(float4 a, float4 b, F f) {
     return make_float4(f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w));
 }
-DEVICE float4 add4(float4 a, float4 b) { return map4(a, b, [](float x, float y) { return x + y; }); }
+DEVICE float4 add4(float4 a, float4 b) {
+    return map4(a, b, [](float x, float y) { return x + y; });
+}
 /// `sum + factor * x`, not fused.
 DEVICE float4 add_scaled4(float4 sum, float factor, float4 x) {
     return map4(sum, x, [factor](float s, float v) { return s + factor * v; });
@@ -141,10 +143,12 @@ DEVICE float dot4(float4 a, float4 b) { return (a.x * b.x + a.y * b.y) + (a.z * 
 
 // ---- Sums of rows
 
-/// `sum` and, for each of the entries `begin .. end` in their order, the factor times four columns of the row that the entry
-/// names: `sum + factor * x`, not fused. With `SKIPS`, an entry whose factor is 0 is left out and its row not read.
+/// `sum` and, for each of the entries `begin .. end` in their order, the factor times four columns of the
+/// row that the entry names: `sum + factor * x`, not fused. With `SKIPS`, an entry whose factor is 0 is
+/// left out and its row not read.
 template <bool SKIPS, class RowOf, class FactorOf>
-DEVICE float4 add_entries(float4 sum, u64 begin, u64 end, RowOf row_of, FactorOf factor_of, const float* x, u32 column, u32 n_cols, bool wide) {
+DEVICE float4 add_entries(float4 sum, u64 begin, u64 end, RowOf row_of, FactorOf factor_of, const float* x,
+                          u32 column, u32 n_cols, bool wide) {
     const u32 n = n_cols - column;
     u64 at = begin;
     // Four rows at once are on their way, and are added one after the other.
@@ -164,7 +168,8 @@ DEVICE float4 add_entries(float4 sum, u64 begin, u64 end, RowOf row_of, FactorOf
     for (; at < end; ++at) {
         const u64 row = row_of(at);
         const float factor = factor_of(at, row);
-        if (!SKIPS || factor != 0.0f) sum = add_scaled4(sum, factor, load4(x + row * n_cols + column, n, wide));
+        if (!SKIPS || factor != 0.0f)
+            sum = add_scaled4(sum, factor, load4(x + row * n_cols + column, n, wide));
     }
     return sum;
 }
@@ -175,8 +180,8 @@ DEVICE float4 add_entries(float4 sum, u64 begin, u64 end, RowOf row_of, FactorOf
 
 /// Sums of columns over `TILE_ROWS` rows, a row of `out` for each such tile.
 ///
-/// A block takes a tile: a warp every eighth row, a lane four columns; the warps' sums are added in their order.
-/// `value(row, column, n)` gives the four values from a column on, of which `n` exist.
+/// A block takes a tile: a warp every eighth row, a lane four columns; the warps' sums are added in their
+/// order. `value(row, column, n)` gives the four values from a column on, of which `n` exist.
 template <class Value>
 DEVICE void sum_tiles(Value value, float* out, u32 n_rows, u32 n_cols, bool adds) {
     SHARED(float4, partial, BLOCK_THREADS);
@@ -189,7 +194,8 @@ DEVICE void sum_tiles(Value value, float* out, u32 n_rows, u32 n_cols, bool adds
         float4 sum = make_float4(0, 0, 0, 0);
         if (column < n_cols) {
 #pragma unroll 4
-            for (u64 row = first + warp; row < last; row += N_WARPS) sum = add4(sum, value(row, (u32)column, n_cols - (u32)column));
+            for (u64 row = first + warp; row < last; row += N_WARPS)
+                sum = add4(sum, value(row, (u32)column, n_cols - (u32)column));
         }
         partial[threadIdx.x] = sum;
         __syncthreads();

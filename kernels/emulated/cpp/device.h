@@ -15,9 +15,12 @@
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 #define SHARED(type, name, count) \
-    type* const name = static_cast<type*>(::sylvie_emulated::shared(#name, __LINE__, sizeof(type) * (count)))
-#define CHECK_ALIGNED(pointer) \
-    (reinterpret_cast<uintptr_t>(pointer) % 16 == 0 ? (void)0 : ::sylvie_emulated::fail("sixteen bytes at once where they are not aligned"))
+    type* const name =            \
+        static_cast<type*>(::sylvie_emulated::shared(#name, __LINE__, sizeof(type) * (count)))
+#define CHECK_ALIGNED(pointer)                      \
+    (reinterpret_cast<uintptr_t>(pointer) % 16 == 0 \
+         ? (void)0                                  \
+         : ::sylvie_emulated::fail("sixteen bytes at once where they are not aligned"))
 
 #define threadIdx (::sylvie_emulated::view->thread)
 #define blockIdx (::sylvie_emulated::view->block)
@@ -72,12 +75,10 @@ struct Entry<void(Parameters...), KERNEL_> {
     }
     static void run(void** arguments) { run_with(arguments, std::index_sequence_for<Parameters...>()); }
 };
-#define SYLVIE_EMULATED_ENTRY(file, name)                                                                     \
-    {                                                                                                         \
-#name, &::sylvie_emulated::Entry<decltype(file::name), &file::name>::run,                             \
-            ::sylvie_emulated::Entry<decltype(file::name), &file::name>::n_parameters,                        \
-            ::sylvie_emulated::Entry<decltype(file::name), &file::name>::sizes                                \
-    }
+#define SYLVIE_EMULATED_ENTRY(file, name)                                       \
+    {#name, &::sylvie_emulated::Entry<decltype(file::name), &file::name>::run,  \
+     ::sylvie_emulated::Entry<decltype(file::name), &file::name>::n_parameters, \
+     ::sylvie_emulated::Entry<decltype(file::name), &file::name>::sizes}
 
 }  // namespace sylvie_emulated
 
@@ -92,15 +93,33 @@ struct Entry<void(Parameters...), KERNEL_> {
 #define __syncthreads_or(p) ((int)SYLVIE_EMULATED_MEET(barrier_or, 0, (p) != 0, __LINE__))
 
 static inline void __syncwarp(unsigned mask = ~0u) { SYLVIE_EMULATED_MEET(sync_warp, mask, 0, 0); }
-static inline unsigned __ballot_sync(unsigned mask, int p) { return (unsigned)SYLVIE_EMULATED_MEET(ballot, mask, p != 0, 0); }
-static inline int __any_sync(unsigned mask, int p) { return (int)SYLVIE_EMULATED_MEET(any, mask, p != 0, 0); }
-static inline int __all_sync(unsigned mask, int p) { return (int)SYLVIE_EMULATED_MEET(all, mask, p != 0, 0); }
-static inline unsigned __reduce_add_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_add, mask, v, 0); }
-static inline unsigned __reduce_min_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_min, mask, v, 0); }
-static inline unsigned __reduce_max_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_max, mask, v, 0); }
-static inline unsigned __reduce_and_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_and, mask, v, 0); }
-static inline unsigned __reduce_or_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_or, mask, v, 0); }
-static inline unsigned __reduce_xor_sync(unsigned mask, unsigned v) { return (unsigned)SYLVIE_EMULATED_MEET(reduce_xor, mask, v, 0); }
+static inline unsigned __ballot_sync(unsigned mask, int p) {
+    return (unsigned)SYLVIE_EMULATED_MEET(ballot, mask, p != 0, 0);
+}
+static inline int __any_sync(unsigned mask, int p) {
+    return (int)SYLVIE_EMULATED_MEET(any, mask, p != 0, 0);
+}
+static inline int __all_sync(unsigned mask, int p) {
+    return (int)SYLVIE_EMULATED_MEET(all, mask, p != 0, 0);
+}
+static inline unsigned __reduce_add_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_add, mask, v, 0);
+}
+static inline unsigned __reduce_min_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_min, mask, v, 0);
+}
+static inline unsigned __reduce_max_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_max, mask, v, 0);
+}
+static inline unsigned __reduce_and_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_and, mask, v, 0);
+}
+static inline unsigned __reduce_or_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_or, mask, v, 0);
+}
+static inline unsigned __reduce_xor_sync(unsigned mask, unsigned v) {
+    return (unsigned)SYLVIE_EMULATED_MEET(reduce_xor, mask, v, 0);
+}
 
 template <class T>
 static inline T __shfl_sync(unsigned mask, T value, unsigned lane, unsigned width = 32) {

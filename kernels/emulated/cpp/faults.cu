@@ -1,4 +1,5 @@
-//! Kernels with a fault each, by which the device's checks are checked. Each takes an array of one block's size.
+//! Kernels with a fault each, by which the device's checks are checked.
+//! Each takes an array of one block's size.
 
 KERNEL fault_barrier_for_some(u32* __restrict__ x) {
     if (threadIdx.x < 32) __syncthreads();
@@ -14,7 +15,9 @@ KERNEL fault_two_barriers(u32* __restrict__ x) {
     x[threadIdx.x] = 1;
 }
 
-KERNEL fault_mask_without_caller(u32* __restrict__ x) { x[threadIdx.x] = __ballot_sync(0xffff, threadIdx.x < 3); }
+KERNEL fault_mask_without_caller(u32* __restrict__ x) {
+    x[threadIdx.x] = __ballot_sync(0xffff, threadIdx.x < 3);
+}
 
 KERNEL fault_mask_names_the_absent(u32* __restrict__ x) {
     if (threadIdx.x % 32 < 20) x[threadIdx.x] = __shfl_xor_sync(~0u, x[threadIdx.x], 1);
@@ -54,6 +57,19 @@ KERNEL fault_overwrites_what_is_read(u32* __restrict__ x) {
     }
 }
 
+KERNEL fault_shuffle_for_a_barrier(u32* __restrict__ x) {
+    SHARED(u32, part, BLOCK_THREADS);
+    part[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 1);
+    x[threadIdx.x] = __any_sync(~0u, 1) + part[threadIdx.x ^ 1];
+}
+
+KERNEL fault_other_lanes_barrier(u32* __restrict__ x) {
+    SHARED(u32, part, BLOCK_THREADS);
+    part[threadIdx.x] = 1;
+    __syncwarp(threadIdx.x % 32 < 16 ? 0xffff : 0xffff0000);
+    x[threadIdx.x] = part[threadIdx.x ^ 16];
+}
+
 KERNEL fault_blocks_share_a_word(u32* __restrict__ x) {
     if (threadIdx.x == 0) x[0] = x[0] + 1;
 }
@@ -64,16 +80,32 @@ KERNEL fault_not_aligned(float* __restrict__ x) {
 
 KERNEL fault_null(u32* __restrict__ x) { x[threadIdx.x] = 1; }
 
+/// Without a fault: lanes that hand values to each other behind barriers of their own.
+KERNEL handed_over(u32* __restrict__ x) {
+    SHARED(u32, part, BLOCK_THREADS);
+    part[threadIdx.x] = threadIdx.x;
+    __syncwarp(threadIdx.x % 32 < 16 ? 0xffff : 0xffff0000);
+    const u32 near = part[threadIdx.x ^ 8];
+    __syncthreads();
+    part[threadIdx.x] = near;
+    __syncthreads();
+    x[threadIdx.x] = part[threadIdx.x ^ 128];
+}
+
 /// Without a fault: what each meeting gives.
 KERNEL meetings(u32* __restrict__ x) {
     const u32 lane = threadIdx.x % 32, own = lane * 3 + 1;
     u32* out = x + threadIdx.x;
     const u32 values[16] = {
-        __ballot_sync(~0u, lane % 3 == 0), (u32)__any_sync(~0u, lane == 7), (u32)__any_sync(~0u, 0), (u32)__all_sync(~0u, lane < 32),
-        (u32)__all_sync(~0u, lane < 31), __reduce_add_sync(~0u, own), __reduce_min_sync(~0u, own), __reduce_max_sync(~0u, own),
-        __reduce_and_sync(~0u, own | 4), __reduce_or_sync(~0u, own), __reduce_xor_sync(~0u, own), __shfl_sync(~0u, own, 35),
-        __shfl_up_sync(~0u, own, 2), __shfl_down_sync(~0u, own, 30), __shfl_sync(~0u, own, 2, 8), __shfl_xor_sync(~0u, own, 5)};
-    const u32 block[3] = {(u32)__syncthreads_count(threadIdx.x < 10), (u32)__syncthreads_and(threadIdx.x < 10), (u32)__syncthreads_or(threadIdx.x < 10)};
+        __ballot_sync(~0u, lane % 3 == 0), (u32)__any_sync(~0u, lane == 7), (u32)__any_sync(~0u, 0),
+        (u32)__all_sync(~0u, lane < 32),   (u32)__all_sync(~0u, lane < 31), __reduce_add_sync(~0u, own),
+        __reduce_min_sync(~0u, own),       __reduce_max_sync(~0u, own),     __reduce_and_sync(~0u, own | 4),
+        __reduce_or_sync(~0u, own),        __reduce_xor_sync(~0u, own),     __shfl_sync(~0u, own, 35),
+        __shfl_up_sync(~0u, own, 2),       __shfl_down_sync(~0u, own, 30),  __shfl_sync(~0u, own, 2, 8),
+        __shfl_xor_sync(~0u, own, 5)};
+    const u32 block[3] = {(u32)__syncthreads_count(threadIdx.x < 10),
+                          (u32)__syncthreads_and(threadIdx.x < 10),
+                          (u32)__syncthreads_or(threadIdx.x < 10)};
     for (u32 i = 0; i < 16; ++i) out[i * BLOCK_THREADS] = values[i];
     for (u32 i = 0; i < 3; ++i) out[(16 + i) * BLOCK_THREADS] = block[i];
 }

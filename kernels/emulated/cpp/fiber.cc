@@ -16,7 +16,8 @@ constexpr size_t GUARD_BYTES = 64 * 1024;
 }  // namespace
 
 Stack::Stack() {
-    void* mapped = mmap(nullptr, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapped = mmap(nullptr, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     memory = static_cast<char*>(mapped);
     mprotect(memory, GUARD_BYTES, PROT_NONE);
@@ -38,7 +39,8 @@ void Stack::prepare(Context& context, void (*main)()) {
 
 #else
 
-// The registers that a function must keep go onto the stack that is left, and come from the one that is entered.
+// The registers that a function must keep go onto the stack that is left, and come from the one that is
+// entered.
 extern "C" void sylvie_emulated_switch(void** left, void* entered);
 asm(R"(
     .pushsection .text
@@ -65,10 +67,13 @@ sylvie_emulated_switch:
     .popsection
 )");
 
-void switch_context(Context& from, Context& to) { sylvie_emulated_switch(&from.stack_pointer, to.stack_pointer); }
+void switch_context(Context& from, Context& to) {
+    sylvie_emulated_switch(&from.stack_pointer, to.stack_pointer);
+}
 
 void Stack::prepare(Context& context, void (*main)()) {
-    // Six registers, the address that `ret` goes to, and a word so that `main` finds the stack as a call leaves it.
+    // Six registers, the address that `ret` goes to, and a word so that `main` finds the stack as a call
+    // leaves it.
     uintptr_t* top = reinterpret_cast<uintptr_t*>(memory + GUARD_BYTES + STACK_BYTES) - 8;
     std::memset(top, 0, 8 * sizeof *top);
     top[6] = reinterpret_cast<uintptr_t>(main);

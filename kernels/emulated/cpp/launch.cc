@@ -1,7 +1,8 @@
 //! Blocks of threads on one CPU thread: who runs when, and what they get from meetings.
 //!
-//! A thread runs on a stack of its own until it waits for others or ends. When no thread can run on, meetings whose
-//! threads are all there take place: of warps first, then of the block. Where none can, the launch has failed.
+//! A thread runs on a stack of its own until it waits for others or ends. When no thread can run on,
+//! meetings whose threads are all there take place: of warps first, then of the block. Where none can, the
+//! launch has failed.
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +24,11 @@ constexpr uint32_t MAX_THREADS = 1024;
 constexpr size_t MAX_SHARED_BYTES = 48 * 1024;
 
 const char* const MEETING_NAMES[] = {
-    "nothing", "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp", "__ballot_sync",
-    "__any_sync", "__all_sync", "__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync", "__reduce_add_sync",
-    "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
+    "nothing",           "__syncthreads",     "__syncthreads_count", "__syncthreads_and",
+    "__syncthreads_or",  "__syncwarp",        "__ballot_sync",       "__any_sync",
+    "__all_sync",        "__shfl_sync",       "__shfl_up_sync",      "__shfl_down_sync",
+    "__shfl_xor_sync",   "__reduce_add_sync", "__reduce_min_sync",   "__reduce_max_sync",
+    "__reduce_and_sync", "__reduce_or_sync",  "__reduce_xor_sync"};
 
 bool is_of_block(Meeting what) { return what >= Meeting::barrier && what <= Meeting::barrier_or; }
 
@@ -46,6 +49,8 @@ struct Thread {
     uint32_t mask = 0, argument = 0, width = LANES;
     int line = 0;
     uint64_t value = 0, result = 0;
+    /// Its last __syncwarp, by number within the warp, and whom that was with.
+    uint32_t last_sync = 0, synced_with = 0;
 };
 
 struct SharedArray {
@@ -81,7 +86,8 @@ std::vector<uint32_t> in_order(uint32_t n, uint64_t order, Numbers& numbers) {
 /// The launches of one CPU thread, one after the other.
 class Device {
 public:
-    std::string launch(const sylvie_emulated_kernel& kernel, Index grid, Index block, void** arguments, uint64_t order);
+    std::string launch(const sylvie_emulated_kernel& kernel, Index grid, Index block, void** arguments,
+                       uint64_t order);
     uint64_t meet(Meeting what, uint32_t mask, uint64_t value, uint32_t argument, uint32_t width, int line);
     void* shared(const char* name, int line, size_t bytes);
     [[noreturn]] void fail(const std::string& message);
@@ -94,7 +100,7 @@ private:
     std::vector<Thread> threads;
     Thread* current = nullptr;
     uint32_t block_index = 0, barriers = 0;
-    std::vector<uint32_t> meetings;  // Of each warp.
+    std::vector<uint32_t> syncs;  // __syncwarp of each warp.
     std::vector<SharedArray> arrays;
     std::string error;
     Context scheduler;
@@ -171,15 +177,18 @@ void Device::fail(const std::string& message) {
 bool Device::toucher(Toucher& who) const {
     if (current == nullptr) return false;
     const uint32_t thread = uint32_t(current - threads.data());
-    who = {block_index, thread, barriers, meetings[thread / LANES]};
+    who = {block_index, thread, barriers, syncs[thread / LANES], current->last_sync, current->synced_with};
     return true;
 }
 
-uint64_t Device::meet(Meeting what, uint32_t mask, uint64_t value, uint32_t argument, uint32_t width, int line) {
+uint64_t Device::meet(Meeting what, uint32_t mask, uint64_t value, uint32_t argument, uint32_t width,
+                      int line) {
     Thread& thread = *current;
     const uint32_t lane = uint32_t(&thread - threads.data()) % LANES;
-    if (!is_of_block(what) && (mask >> lane & 1) == 0) fail(std::string(MEETING_NAMES[int(what)]) + " with a mask that leaves the caller out");
-    if (width == 0 || width > LANES || (width & (width - 1)) != 0) fail("a shuffle over " + std::to_string(width) + " lanes");
+    if (!is_of_block(what) && (mask >> lane & 1) == 0)
+        fail(std::string(MEETING_NAMES[int(what)]) + " with a mask that leaves the caller out");
+    if (width == 0 || width > LANES || (width & (width - 1)) != 0)
+        fail("a shuffle over " + std::to_string(width) + " lanes");
     thread.what = what;
     thread.mask = mask;
     thread.value = value;
@@ -207,7 +216,7 @@ void* Device::shared(const char* name, int line, size_t bytes) {
 void Device::run_block(const View& block_view, uint64_t order, Numbers& numbers) {
     const Index size = block_view.block_dim;
     threads.assign(size.x * size.y * size.z, Thread());
-    meetings.assign((threads.size() + LANES - 1) / LANES, 0);
+    syncs.assign((threads.size() + LANES - 1) / LANES, 0);
     barriers = 0;
     for (uint32_t i = 0; i < threads.size(); ++i) {
         threads[i].view = block_view;
@@ -227,13 +236,15 @@ void Device::run_block(const View& block_view, uint64_t order, Numbers& numbers)
         }
         if (are_all_done) return;
         bool has_moved = false;
-        for (uint32_t warp = 0; warp < meetings.size() && error.empty(); ++warp) has_moved = meet_warp(warp) || has_moved;
+        for (uint32_t warp = 0; warp < syncs.size() && error.empty(); ++warp)
+            has_moved = meet_warp(warp) || has_moved;
         if (error.empty() && !has_moved && !meet_block()) report_stuck();
         if (!error.empty()) return;
     }
 }
 
-std::string Device::launch(const sylvie_emulated_kernel& launched, Index grid, Index block, void** values, uint64_t order) {
+std::string Device::launch(const sylvie_emulated_kernel& launched, Index grid, Index block, void** values,
+                           uint64_t order) {
     kernel = &launched;
     arguments = values;
     error.clear();
@@ -254,19 +265,22 @@ std::string Device::launch(const sylvie_emulated_kernel& launched, Index grid, I
 
 // ---- Meetings of a warp
 
-/// Whether all that the mask of a waiting lane names wait in the same meeting; `first` is the warp's first thread.
+/// Whether all that the mask of a waiting lane names wait in the same meeting; `first` is the warp's first
+/// thread.
 bool Device::is_complete(uint32_t first, uint32_t lane) {
     const Thread& caller = threads[first + lane];
     bool are_all_there = true;
     for (uint32_t other = 0; other < LANES; ++other) {
         if ((caller.mask >> other & 1) == 0) continue;
         if (first + other >= threads.size() || threads[first + other].state == State::done) {
-            error = name_of(caller) + ": " + MEETING_NAMES[int(caller.what)] + " names lane " + std::to_string(other) +
+            error = name_of(caller) + ": " + MEETING_NAMES[int(caller.what)] + " names lane " +
+                    std::to_string(other) +
                     (first + other >= threads.size() ? ", which does not exist" : ", which has ended");
             return false;
         }
         const Thread& thread = threads[first + other];
-        are_all_there = are_all_there && thread.state == State::waiting && thread.what == caller.what && thread.mask == caller.mask;
+        are_all_there = are_all_there && thread.state == State::waiting && thread.what == caller.what &&
+                        thread.mask == caller.mask;
     }
     return are_all_there;
 }
@@ -277,13 +291,21 @@ uint64_t Device::shuffled(uint32_t first, uint32_t lane) {
     const uint32_t segment = lane & ~(thread.width - 1), last = segment + thread.width - 1;
     uint32_t source = lane;
     switch (thread.what) {
-        case Meeting::shuffle: source = segment | (thread.argument & (thread.width - 1)); break;
-        case Meeting::shuffle_up: source = lane < segment + thread.argument ? lane : lane - thread.argument; break;
-        case Meeting::shuffle_down: source = lane + thread.argument > last ? lane : lane + thread.argument; break;
-        default: source = (lane ^ thread.argument) > last ? lane : lane ^ thread.argument;
+        case Meeting::shuffle:
+            source = segment | (thread.argument & (thread.width - 1));
+            break;
+        case Meeting::shuffle_up:
+            source = lane < segment + thread.argument ? lane : lane - thread.argument;
+            break;
+        case Meeting::shuffle_down:
+            source = lane + thread.argument > last ? lane : lane + thread.argument;
+            break;
+        default:
+            source = (lane ^ thread.argument) > last ? lane : lane ^ thread.argument;
     }
     if ((thread.mask >> source & 1) == 0) {
-        error = name_of(thread) + ": " + MEETING_NAMES[int(thread.what)] + " reads lane " + std::to_string(source) + ", which takes no part";
+        error = name_of(thread) + ": " + MEETING_NAMES[int(thread.what)] + " reads lane " +
+                std::to_string(source) + ", which takes no part";
         return 0;
     }
     return threads[first + source].value;
@@ -308,20 +330,46 @@ void Device::take_place(uint32_t first, const Thread& caller) {
         if ((mask >> lane & 1) == 0) continue;
         Thread& thread = threads[first + lane];
         switch (what) {
-            case Meeting::ballot: thread.result = ballot; break;
-            case Meeting::any: case Meeting::reduce_or: thread.result = some; break;
-            case Meeting::all: case Meeting::reduce_and: thread.result = all; break;
-            case Meeting::reduce_add: thread.result = sum; break;
-            case Meeting::reduce_min: thread.result = low; break;
-            case Meeting::reduce_max: thread.result = high; break;
-            case Meeting::reduce_xor: thread.result = odd; break;
-            case Meeting::sync_warp: thread.result = 0; break;
-            default: thread.result = shuffled(first, lane);
+            case Meeting::ballot:
+                thread.result = ballot;
+                break;
+            case Meeting::any:
+            case Meeting::reduce_or:
+                thread.result = some;
+                break;
+            case Meeting::all:
+            case Meeting::reduce_and:
+                thread.result = all;
+                break;
+            case Meeting::reduce_add:
+                thread.result = sum;
+                break;
+            case Meeting::reduce_min:
+                thread.result = low;
+                break;
+            case Meeting::reduce_max:
+                thread.result = high;
+                break;
+            case Meeting::reduce_xor:
+                thread.result = odd;
+                break;
+            case Meeting::sync_warp:
+                thread.result = 0;
+                break;
+            default:
+                thread.result = shuffled(first, lane);
         }
     }
-    for (uint32_t lane = 0; lane < LANES; ++lane)
-        if (mask >> lane & 1) threads[first + lane].state = State::ready;
-    ++meetings[first / LANES];
+    // Of these meetings only __syncwarp orders memory.
+    if (what == Meeting::sync_warp) ++syncs[first / LANES];
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+        if ((mask >> lane & 1) == 0) continue;
+        Thread& thread = threads[first + lane];
+        thread.state = State::ready;
+        if (what != Meeting::sync_warp) continue;
+        thread.last_sync = syncs[first / LANES];
+        thread.synced_with = mask;
+    }
 }
 
 /// Lets the meetings of a warp take place whose lanes are all there.
@@ -330,7 +378,8 @@ bool Device::meet_warp(uint32_t warp) {
     const uint32_t first = warp * LANES;
     for (uint32_t lane = 0; lane < LANES && first + lane < threads.size() && error.empty(); ++lane) {
         const Thread& thread = threads[first + lane];
-        if (thread.state != State::waiting || is_of_block(thread.what) || !is_complete(first, lane)) continue;
+        if (thread.state != State::waiting || is_of_block(thread.what) || !is_complete(first, lane))
+            continue;
         take_place(first, thread);
         has_moved = true;
     }
@@ -347,7 +396,9 @@ bool Device::meet_block() {
         count += thread.value;
     }
     for (Thread& thread : threads) {
-        thread.result = thread.what == Meeting::barrier_count ? count : thread.what == Meeting::barrier_and ? count == threads.size() : count != 0;
+        thread.result = thread.what == Meeting::barrier_count ? count
+                        : thread.what == Meeting::barrier_and ? count == threads.size()
+                                                              : count != 0;
         thread.state = State::ready;
     }
     ++barriers;
@@ -355,7 +406,8 @@ bool Device::meet_block() {
 }
 
 std::string Device::name_of(const Thread& thread) const {
-    return "thread " + std::to_string(&thread - threads.data()) + " of block " + std::to_string(block_index);
+    return "thread " + std::to_string(&thread - threads.data()) + " of block " +
+           std::to_string(block_index);
 }
 
 std::string Device::place_of(const Thread& thread) const {
@@ -433,14 +485,19 @@ extern "C" size_t sylvie_emulated_parameters(const sylvie_emulated_kernel* kerne
 extern "C" void sylvie_emulated_set_order(uint64_t order) { sylvie_emulated::order = order; }
 extern "C" void sylvie_emulated_watch_races(int watches) { sylvie_emulated::watches_races = watches != 0; }
 
-extern "C" int sylvie_emulated_launch(const sylvie_emulated_kernel* kernel, const uint32_t grid[3], const uint32_t block[3],
-                                      size_t shared_bytes, void** arguments, char* error, size_t error_bytes) {
+extern "C" int sylvie_emulated_launch(const sylvie_emulated_kernel* kernel, const uint32_t grid[3],
+                                      const uint32_t block[3], size_t shared_bytes, void** arguments,
+                                      char* error, size_t error_bytes) {
     using namespace sylvie_emulated;
-    if (!is_possible(grid, block)) return write_error(std::string(kernel->name) + ": an impossible grid", error, error_bytes);
-    if (shared_bytes != 0) return write_error(std::string(kernel->name) + ": takes no dynamic shared memory", error, error_bytes);
+    if (!is_possible(grid, block))
+        return write_error(std::string(kernel->name) + ": an impossible grid", error, error_bytes);
+    if (shared_bytes != 0)
+        return write_error(std::string(kernel->name) + ": takes no dynamic shared memory", error,
+                           error_bytes);
     if (device.is_running()) return write_error("a launch within a launch", error, error_bytes);
     if (watches_races) begin_watch();
-    const std::string found = device.launch(*kernel, Index{grid[0], grid[1], grid[2]}, Index{block[0], block[1], block[2]}, arguments, order);
+    const std::string found = device.launch(*kernel, Index{grid[0], grid[1], grid[2]},
+                                            Index{block[0], block[1], block[2]}, arguments, order);
     end_watch();
     return found.empty() ? 0 : write_error(found, error, error_bytes);
 }

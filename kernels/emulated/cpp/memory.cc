@@ -1,8 +1,9 @@
 //! Memory whose bounds are watched, and who touched what.
 //!
-//! Kernels are compiled with `-fsanitize=thread`, which calls a function of this file before each access. (It is compiled
-//! with, but not linked with: of that sanitizer's library nothing is here.) Device memory comes from one large reservation with a byte beside every eight of its bytes that says how many of them are
-//! in an allocation.
+//! Kernels are compiled with `-fsanitize=thread`, which calls a function of this file before each access.
+//! (It is compiled with, but not linked with: of that sanitizer's library nothing is here.) Device memory
+//! comes from one large reservation with a byte beside every eight of its bytes that says how many of them
+//! are in an allocation.
 
 #include <cstdio>
 #include <cstdlib>
@@ -19,13 +20,15 @@
 namespace sylvie_emulated {
 namespace {
 
-constexpr size_t UNIT = 256;      // Of addresses and sizes.
-constexpr size_t GAP = 1 << 20;   // Between allocations: addresses without memory, so that what runs far is caught too.
+constexpr size_t UNIT = 256;  // Of addresses and sizes.
+constexpr size_t GAP =
+    1 << 20;  // Between allocations: addresses without memory, so that what runs far is caught too.
 constexpr size_t GRANULE = 8;     // Bytes that one byte of the map stands for.
 constexpr size_t PAGE = 1 << 12;  // Bytes whose touches lie together.
 
 char* map_memory(size_t bytes) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapped =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
 }
 
@@ -60,7 +63,8 @@ struct Arena {
     void mark(uintptr_t address, size_t size, bool is_valid) {
         unsigned char* map = valid + (address - base) / GRANULE;
         std::memset(map, is_valid ? int(GRANULE) : 0, size / GRANULE);
-        if (size % GRANULE != 0) map[size / GRANULE] = is_valid ? static_cast<unsigned char>(size % GRANULE) : 0;
+        if (size % GRANULE != 0)
+            map[size / GRANULE] = is_valid ? static_cast<unsigned char>(size % GRANULE) : 0;
     }
 
     void* take(size_t size) {
@@ -106,7 +110,8 @@ struct Arena {
     bool is_valid(uintptr_t address, size_t size) const {
         for (uintptr_t at = address; at < address + size;) {
             const uintptr_t granule = (at - base) / GRANULE, end = base + (granule + 1) * GRANULE;
-            const size_t needed = (address + size < end ? address + size : end) - (base + granule * GRANULE);
+            const size_t needed =
+                (address + size < end ? address + size : end) - (base + granule * GRANULE);
             if (!contains(at) || valid[granule] < needed) return false;
             at = end;
         }
@@ -118,7 +123,8 @@ struct Arena {
         auto next = live.upper_bound(address);
         if (next == live.begin()) return "before every allocation";
         --next;
-        return "at byte " + std::to_string(address - next->first) + " of an allocation of " + std::to_string(next->second);
+        return "at byte " + std::to_string(address - next->first) + " of an allocation of " +
+               std::to_string(next->second);
     }
 };
 
@@ -154,11 +160,13 @@ thread_local std::unique_ptr<Watch> watch;
 
 bool is_same(const Toucher& a, const Toucher& b) { return a.block == b.block && a.thread == b.thread; }
 
-/// Whether a meeting lies between what `before` did and what `now` does.
+/// Whether a barrier of both lies between what `before` did and what `now` does.
 bool is_ordered(const Toucher& before, const Toucher& now) {
     if (is_same(before, now)) return true;
     if (before.block != now.block) return false;
-    return before.barriers < now.barriers || (before.thread / 32 == now.thread / 32 && before.meetings < now.meetings);
+    if (before.barriers < now.barriers) return true;
+    const bool is_same_warp = before.thread / 32 == now.thread / 32;
+    return is_same_warp && before.syncs < now.last_sync && (now.synced_with >> before.thread % 32 & 1) != 0;
 }
 
 std::string name_of(const Toucher& who) {
@@ -172,8 +180,8 @@ void watch_byte(uintptr_t address, bool writes, const Toucher& now) {
     for (int i = 0; writes && i < 2; ++i)
         if (touches.is_read[i] && !is_ordered(touches.readers[i], now)) other = &touches.readers[i];
     if (other != nullptr)
-        fail(std::string("a race: ") + (writes ? "writes" : "reads") + " what " + name_of(*other) + " touched without a meeting between, " +
-             arena().describe(address));
+        fail(std::string("a race: ") + (writes ? "writes" : "reads") + " what " + name_of(*other) +
+             " touched without a barrier between, " + arena().describe(address));
     if (writes) {
         touches.writer = now;
         touches.is_written = true;
@@ -203,7 +211,8 @@ void touch(uintptr_t address, size_t bytes, Access access) {
     if (address < PAGE) fail("touches address " + std::to_string(address) + ", as of a null pointer");
     if (!memory.contains(address)) return;
     if (!memory.is_valid(address, bytes))
-        fail(std::string(access == Access::read ? "reads " : "writes ") + std::to_string(bytes) + " bytes " + memory.describe(address));
+        fail(std::string(access == Access::read ? "reads " : "writes ") + std::to_string(bytes) +
+             " bytes " + memory.describe(address));
     Toucher now;
     if (watch == nullptr || access == Access::atomic || !toucher(now)) return;
     for (size_t i = 0; i < bytes; ++i) watch_byte(address + i, access == Access::write, now);
@@ -216,18 +225,24 @@ void touch(uintptr_t address, size_t bytes, Access access) {
 using sylvie_emulated::Access;
 using sylvie_emulated::touch;
 
-#define SYLVIE_EMULATED_HOOKS(bytes)                                                                     \
-    extern "C" void __tsan_read##bytes(uintptr_t address) { touch(address, bytes, Access::read); }        \
-    extern "C" void __tsan_write##bytes(uintptr_t address) { touch(address, bytes, Access::write); }      \
-    extern "C" void __tsan_unaligned_read##bytes(uintptr_t address) { touch(address, bytes, Access::read); } \
-    extern "C" void __tsan_unaligned_write##bytes(uintptr_t address) { touch(address, bytes, Access::write); }
+#define SYLVIE_EMULATED_HOOKS(bytes)                                                                 \
+    extern "C" void __tsan_read##bytes(uintptr_t address) { touch(address, bytes, Access::read); }   \
+    extern "C" void __tsan_write##bytes(uintptr_t address) { touch(address, bytes, Access::write); } \
+    extern "C" void __tsan_unaligned_read##bytes(uintptr_t address) {                                \
+        touch(address, bytes, Access::read);                                                         \
+    }                                                                                                \
+    extern "C" void __tsan_unaligned_write##bytes(uintptr_t address) {                               \
+        touch(address, bytes, Access::write);                                                        \
+    }
 SYLVIE_EMULATED_HOOKS(1)
 SYLVIE_EMULATED_HOOKS(2)
 SYLVIE_EMULATED_HOOKS(4)
 SYLVIE_EMULATED_HOOKS(8)
 SYLVIE_EMULATED_HOOKS(16)
 extern "C" void __tsan_read_range(uintptr_t address, size_t bytes) { touch(address, bytes, Access::read); }
-extern "C" void __tsan_write_range(uintptr_t address, size_t bytes) { touch(address, bytes, Access::write); }
+extern "C" void __tsan_write_range(uintptr_t address, size_t bytes) {
+    touch(address, bytes, Access::write);
+}
 extern "C" void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
     touch(reinterpret_cast<uintptr_t>(from), bytes, Access::read);
     touch(reinterpret_cast<uintptr_t>(to), bytes, Access::write);
@@ -245,7 +260,8 @@ extern "C" void __tsan_func_exit() {}
 unsigned long long sylvie_emulated::atomic_min(unsigned long long* place, unsigned long long value) {
     touch(reinterpret_cast<uintptr_t>(place), sizeof *place, Access::atomic);
     unsigned long long found = __atomic_load_n(place, __ATOMIC_RELAXED);
-    while (value < found && !__atomic_compare_exchange_n(place, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    while (value < found &&
+           !__atomic_compare_exchange_n(place, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     return found;
 }

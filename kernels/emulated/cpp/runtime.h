@@ -78,11 +78,13 @@ void touch(uintptr_t address, size_t bytes, Access access);
 /// A real atomic operation: launches of several threads may share memory.
 unsigned long long atomic_min(unsigned long long* place, unsigned long long value);
 
-/// Who touches memory: a thread between two meetings.
+/// Who touches memory: a thread between two barriers.
 struct Toucher {
     uint32_t block, thread;
-    /// Barriers that its block, and meetings that its warp, have behind them.
-    uint32_t barriers, meetings;
+    /// Barriers that its block has behind it, and numbers of __syncwarp that its warp has.
+    uint32_t barriers, syncs;
+    /// Its own last __syncwarp, and the lanes that took part.
+    uint32_t last_sync, synced_with;
 };
 /// The running thread; `false` outside of a launch.
 bool toucher(Toucher& who);

@@ -40,6 +40,8 @@ fn every_fault_is_named_in_every_order() {
         ("fault_shared_overrun", " of an allocation of 256"),
         ("fault_no_barrier", "a race"),
         ("fault_overwrites_what_is_read", "a race"),
+        ("fault_shuffle_for_a_barrier", "a race"),
+        ("fault_other_lanes_barrier", "a race"),
         ("fault_not_aligned", "sixteen bytes at once where they are not aligned"),
         ("fault_null", "as of a null pointer"),
     ];
@@ -95,6 +97,20 @@ fn meetings_give_what_cuda_gives() {
                 (0..19).map(|i| found[(i * BLOCK + thread) as usize]).collect();
             assert_eq!(of_thread, expected(thread % 32), "thread {thread}");
         }
+    }
+}
+
+#[test]
+fn barriers_of_lanes_and_of_the_block_order_memory() {
+    for order in [Order::Forward, Order::Backward, Order::Shuffled(3)] {
+        let x = Buffer::from_values(&[0_u32; BLOCK as usize]);
+        let grid = Launch { grid: [1, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0 };
+        launch_grid(&kernel("handed_over", Kind::U32s), grid, &[Argument::from(&x)], order)
+            .unwrap();
+        assert_eq!(
+            x.values::<u32>(),
+            (0..BLOCK).map(|thread| thread ^ 128 ^ 8).collect::<Vec<_>>()
+        );
     }
 }
 
