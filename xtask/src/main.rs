@@ -1,4 +1,4 @@
-//! Development commands of the workspace: `cargo xtask ci`, `cargo xtask bench`, `cargo xtask mpi-test`.
+//! Development commands of the workspace: `cargo xtask ci`, `bench`, `kernels`, `mpi-test`.
 //!
 //! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
 //! that does not compile is reported by the step that compiles it, and not by the build of this one.
@@ -17,10 +17,12 @@ use clap::{Parser, Subcommand};
 
 mod acceptance;
 mod ci;
+mod kernels;
 mod mpi_test;
 mod step;
 mod surroundings;
 
+use kernels::Action;
 use step::Step;
 use surroundings::Surroundings;
 
@@ -48,6 +50,21 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compiles `kernels/cuda/*.cu` to `kernels/ptx/*.ptx`, with NVRTC or else nvcc.
+    ///
+    /// They are looked for where SYLVIE_NVRTC (a library) or SYLVIE_NVCC says, in what --fetch installed, in the active
+    /// and the system's Python packages, in toolkits (CUDA_HOME, CUDA_PATH, /usr/local/cuda) and on the PATH.
+    Kernels {
+        /// First installs the pinned compiler and assembler from PyPI, into the target folder.
+        #[arg(long)]
+        fetch: bool,
+        /// Compares with the committed files, byte for byte, instead of writing them.
+        #[arg(long, conflicts_with = "assemble")]
+        check: bool,
+        /// Assembles the committed files for sm_80 and sm_90 instead, and lists their registers.
+        #[arg(long)]
+        assemble: bool,
+    },
     /// Checks the transport over MPI: lints, unit tests, the suites under a launcher, and faults.
     ///
     /// Needs an MPI library and libclang: docs/cluster.md says what to install. Another MPI than the
@@ -66,6 +83,7 @@ fn main() -> ExitCode {
     let (name, outcome) = match Arguments::parse().command {
         Command::Ci => ("ci", ci().map(|summary| println!("\nci: {summary}"))),
         Command::Bench { arguments } => ("bench", bench(arguments)),
+        Command::Kernels { fetch, check, assemble } => ("kernels", kernels(fetch, check, assemble)),
         Command::MpiTest { launcher, ranks } => ("mpi-test", mpi_test(&launcher, &ranks)),
     };
     match outcome {
@@ -80,6 +98,16 @@ fn main() -> ExitCode {
 fn bench(arguments: Vec<String>) -> Result<()> {
     let run = Step::cargo("run --quiet --release --package sylvie-bench --");
     arguments.into_iter().fold(run, Step::argument).run(&repository_root()?)?;
+    Ok(())
+}
+
+fn kernels(fetches: bool, checks: bool, assembles: bool) -> Result<()> {
+    let action = match (checks, assembles) {
+        (false, false) => Action::Write,
+        (true, _) => Action::Check,
+        (false, true) => Action::Assemble,
+    };
+    println!("kernels: {}", kernels::run(&repository_root()?, action, fetches)?);
     Ok(())
 }
 
