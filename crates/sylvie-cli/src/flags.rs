@@ -23,7 +23,8 @@ pub(crate) struct DataFlags {
     /// classes, locality, seed and multi. [default: synthetic]
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<String>,
-    /// arrays, gnn-benchmark, graphsaint, heterophilous or synthetic, where the path does not tell.
+    /// arrays, gnn-benchmark, graphsaint, heterophilous, ogb, reddit, planetoid, edge-list, matrix-market
+    /// or synthetic, where the path does not tell.
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// Keep edges one way, from the node read to the node that reads; else inverses are added.
@@ -86,7 +87,7 @@ pub(crate) struct RunFlags {
     /// Parts of the graph; each is trained by a rank of its own. [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Parts and exchange", value_parser = parts)]
     pub(crate) parts: Option<u32>,
-    /// How nodes are assigned to parts: metis, contiguous or random. [default: metis]
+    /// How nodes are assigned to parts: metis, fennel, contiguous or random. [default: metis]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) partitioner: Option<Method>,
     /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]

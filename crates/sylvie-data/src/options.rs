@@ -18,16 +18,49 @@ pub enum Format {
     GraphSaint,
     /// An npz with an edge list and several mask sets.
     Heterophilous,
+    /// A folder of the Open Graph Benchmark, as text or as arrays.
+    Ogb,
+    /// A folder with reddit_graph.npz and reddit_data.npz.
+    Reddit,
+    /// Pickles ind.NAME.x and so on.
+    Planetoid,
+    /// A folder with edges.csv, feat.npy and labels.csv.
+    EdgeList,
+    /// The same with edges.mtx.
+    MatrixMarket,
     /// A graph with planted communities, generated from `synthetic:key=value,...`.
     Synthetic,
 }
 
 impl Format {
     /// The words, for messages.
-    pub const CHOICES: &str = "arrays|gnn-benchmark|graphsaint|heterophilous|synthetic";
+    pub const CHOICES: &str = "arrays|gnn-benchmark|graphsaint|heterophilous|ogb|reddit|planetoid|edge-list|matrix-market|synthetic";
 
-    const ALL: [Self; 5] =
-        [Self::Arrays, Self::GnnBenchmark, Self::GraphSaint, Self::Heterophilous, Self::Synthetic];
+    const ALL: [Self; 10] = [
+        Self::Arrays,
+        Self::GnnBenchmark,
+        Self::GraphSaint,
+        Self::Heterophilous,
+        Self::Ogb,
+        Self::Reddit,
+        Self::Planetoid,
+        Self::EdgeList,
+        Self::MatrixMarket,
+        Self::Synthetic,
+    ];
+
+    /// Whether a data set is always a folder.
+    pub(crate) const fn is_folder(self) -> bool {
+        matches!(
+            self,
+            Self::Arrays
+                | Self::GraphSaint
+                | Self::Ogb
+                | Self::Reddit
+                | Self::EdgeList
+                | Self::MatrixMarket
+        )
+    }
 
     /// The word for it.
     #[must_use]
@@ -37,6 +70,11 @@ impl Format {
             Self::GnnBenchmark => "gnn-benchmark",
             Self::GraphSaint => "graphsaint",
             Self::Heterophilous => "heterophilous",
+            Self::Ogb => "ogb",
+            Self::Reddit => "reddit",
+            Self::Planetoid => "planetoid",
+            Self::EdgeList => "edge-list",
+            Self::MatrixMarket => "matrix-market",
             Self::Synthetic => "synthetic",
         }
     }

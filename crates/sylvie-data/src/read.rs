@@ -5,10 +5,14 @@ use std::path::Path;
 use sylvie_graph::Dataset;
 
 use crate::detect::detect;
+use crate::edge_list::Edges;
 use crate::error::{DataError, Place};
 use crate::file::expect_folder;
 use crate::options::{Format, ReadOptions};
-use crate::{arrays, gnn_benchmark, graphsaint, heterophilous, normalization, synthetic};
+use crate::{
+    arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, normalization, ogb, planetoid, reddit,
+    synthetic,
+};
 
 /// Reads `source`, cleans its edges, normalises its features, and checks the whole.
 ///
@@ -34,11 +38,12 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         None => detect(source)?,
     };
     let path = Path::new(source);
-    if format != Format::Heterophilous && options.split_index > 0 {
+    let has_splits = matches!(format, Format::Heterophilous | Format::Ogb);
+    if !has_splits && options.split_index > 0 {
         let (place, index) = (Place::file(path), options.split_index);
         return Err(DataError::NoSuchSplit { place, index, n_splits: 1 });
     }
-    if matches!(format, Format::Arrays | Format::GraphSaint) {
+    if format.is_folder() {
         expect_folder(path)?;
     }
     let raw = match format {
@@ -46,6 +51,11 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         Format::GnnBenchmark => gnn_benchmark::read(path, options.split_seed)?,
         Format::GraphSaint => graphsaint::read(path)?,
         Format::Heterophilous => heterophilous::read(path, options.split_index)?,
+        Format::Ogb => ogb::read(path, options.split_index)?,
+        Format::Reddit => reddit::read(path)?,
+        Format::Planetoid => planetoid::read(path)?,
+        Format::EdgeList => edge_list::read(path, Edges::List, options.split_seed)?,
+        Format::MatrixMarket => edge_list::read(path, Edges::Matrix, options.split_seed)?,
         Format::Synthetic => synthetic::generate(source, options.split_seed)?,
     };
     let place = Place::file(path);
