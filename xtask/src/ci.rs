@@ -33,6 +33,9 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     if let Some(data) = &surroundings.data {
         steps.push(acceptance::photo_training(data, scratch));
     }
+    if surroundings.has_python {
+        steps.push(Step::cargo("xtask python-check"));
+    }
     steps
 }
 
@@ -85,8 +88,11 @@ mod tests {
 
     #[test]
     fn folders_beside_the_clone_add_their_steps_and_variables() {
-        let surroundings =
-            Surroundings { data: Some("graphs".into()), reference: Some("cases".into()) };
+        let surroundings = Surroundings {
+            data: Some("graphs".into()),
+            reference: Some("cases".into()),
+            has_python: true,
+        };
         let lone = plan_text(&Surroundings::default());
         let all = plan_text(&surroundings);
         let added: Vec<_> = all.iter().filter(|step| !lone.contains(step)).collect();
@@ -97,6 +103,7 @@ mod tests {
                 "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --tests reference::",
                 "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
                  --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
+                "cargo xtask python-check",
             ]
         );
     }

@@ -18,10 +18,12 @@ pub(crate) struct Surroundings {
     pub(crate) data: Option<PathBuf>,
     /// Reference cases of an independent implementation.
     pub(crate) reference: Option<PathBuf>,
+    /// Whether there is a Python to compare files with.
+    pub(crate) has_python: bool,
 }
 
 impl Surroundings {
-    /// Looks for the folders that `variable` names, or else beside the repository.
+    /// Looks for the folders that `variable` names, or else beside the repository; Python is not looked for.
     ///
     /// # Errors
     /// A variable that is set and names no folder: a check that was asked for is never left out.
@@ -44,15 +46,17 @@ impl Surroundings {
         Ok(Surroundings {
             data: folder(DATA_DIR, "../shared/data")?,
             reference: folder(REFERENCE_DIR, "../shared/reference/cases")?,
+            has_python: false,
         })
     }
 }
 
 impl fmt::Display for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = |folder: &Option<PathBuf>| if folder.is_some() { "with" } else { "without" };
-        let (data, reference) = (found(&self.data), found(&self.reference));
-        write!(f, "{data} real data, {reference} outside reference cases")
+        let found = |is_there: bool| if is_there { "with" } else { "without" };
+        let (data, reference) = (found(self.data.is_some()), found(self.reference.is_some()));
+        let python = found(self.has_python);
+        write!(f, "{data} real data, {reference} outside reference cases, {python} Python")
     }
 }
 

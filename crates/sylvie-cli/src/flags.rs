@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
-use sylvie::data::{Format, Normalization};
+use sylvie::data::{Format, Normalization, SplitRule};
 use sylvie::gnn::{Metric, ModelKind, NormKind};
 use sylvie::partition::{Method, Objective};
 
@@ -36,7 +36,12 @@ pub(crate) struct DataFlags {
     /// [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) normalize: Option<Normalization>,
-    /// Seed of the split where the graph has none of its own. [default: 1]
+    /// Which nodes train, validate and test: given (the graph's own split), or drawn by --split-seed as
+    /// random:0.6,0.2 (shares of the labelled nodes, the rest tests) or per-class:20,30 (nodes of each
+    /// class). [default: given]
+    #[arg(long, value_name = "RULE")]
+    pub(crate) split: Option<SplitRule>,
+    /// Seed of a drawn split. [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: 0]

@@ -358,6 +358,14 @@ pub enum DataError {
         /// Splits in the file.
         n_splits: usize,
     },
+    /// A split by classes of nodes that have several.
+    #[error(
+        "{place}: nodes have several labels; a split of so many nodes a class is for those with one"
+    )]
+    NoClassOfItsOwn {
+        /// Where.
+        place: Place,
+    },
     /// A sparse matrix that would be nearly all zeros when dense.
     #[error(
         "{place}: {n_rows} x {n_cols} with {n_stored} stored values is too empty to be made dense"

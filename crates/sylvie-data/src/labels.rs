@@ -63,7 +63,9 @@ pub(crate) fn multi(mut array: Array<u8>) -> Result<Labels, DataError> {
     check_n_nodes(&array.place, array.shape[0])?;
     let is_known = |row: &[u8]| !row.contains(&MISSING_FLAG);
     let known: Vec<bool> = array.values.chunks_exact(n_classes).map(is_known).collect();
-    for (row, _) in array.values.chunks_exact_mut(n_classes).zip(&known).filter(|(_, known)| !**known) {
+    for (row, _) in
+        array.values.chunks_exact_mut(n_classes).zip(&known).filter(|(_, known)| !**known)
+    {
         row.fill(0);
     }
     let mut labels = Labels::multi(width, array.values).map_err(DataError::graph(&array.place))?;

@@ -101,7 +101,9 @@ fn read(
         let (row, col) = (index("row", head.n_rows)?, index("column", head.n_cols)?);
         let value = match (head.has_values, fields.next()) {
             (false, None) => 1.0,
-            (true, Some(field)) => float(field).ok_or_else(|| line.bad(field, "a finite number"))?,
+            (true, Some(field)) => {
+                float(field).ok_or_else(|| line.bad(field, "a finite number"))?
+            }
             (false, Some(_)) => return Err(line.bad_line("a row and a column")),
             (true, None) => return Err(line.bad_line("a row, a column and a value")),
         };
@@ -150,11 +152,15 @@ pub(crate) fn read_edges(path: &Path, n_nodes: usize) -> Result<Vec<(u32, u32)>,
 /// A file that is no such matrix, or one with rows out of proportion to its entries.
 pub(crate) fn read_sparse(path: &Path) -> Result<SparseMatrix, DataError> {
     let (mut rows, mut cols, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    let head = read(path, |_| Ok(()), |row, col, value| {
-        rows.push(row);
-        cols.push(col);
-        values.push(value);
-    })?;
+    let head = read(
+        path,
+        |_| Ok(()),
+        |row, col, value| {
+            rows.push(row);
+            cols.push(col);
+            values.push(value);
+        },
+    )?;
     let place = Place::file(path);
     check_n_rows(&place, head.n_rows, rows.len())?;
     let mut indptr = vec![0_u64; head.n_rows + 1];

@@ -307,7 +307,8 @@ impl<R: Read> Npy<R> {
             if !is_good {
                 let bad = |bytes: &&[u8]| convert(read(bytes)).is_none();
                 let position = stored.clone().position(|bytes| bad(&bytes)).unwrap_or(0);
-                let value = stored.clone().nth(position).map_or(String::new(), |b| read(b).to_string());
+                let value =
+                    stored.clone().nth(position).map_or(String::new(), |b| read(b).to_string());
                 let (position, expected) = (begin + position, expected.to_owned());
                 return Err(DataError::BadValue { place, position, value, expected });
             }
@@ -359,7 +360,8 @@ fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> Result<(), (usize, io::Erro
     while n_read < bytes.len() {
         match reader.read(&mut bytes[n_read..]) {
             Ok(0) => {
-                let problem = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before it");
+                let problem =
+                    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before it");
                 return Err((n_read, problem));
             }
             Ok(more) => n_read += more,

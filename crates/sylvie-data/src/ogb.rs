@@ -42,8 +42,7 @@ pub(crate) fn is_here(folder: &Path) -> bool {
 /// A file that is not there, cannot be read or does not fit the others.
 pub(crate) fn read(folder: &Path, split_index: usize) -> Result<Raw, DataError> {
     let raw = folder.join(RAW);
-    let contents =
-        if raw.join(ARRAYS).is_file() { read_arrays(&raw)? } else { read_text(&raw)? };
+    let contents = if raw.join(ARRAYS).is_file() { read_arrays(&raw)? } else { read_text(&raw)? };
     let Contents { edges_at, edges, features, labels } = contents;
     let split = read_split(&folder.join(SPLIT), split_index, labels.n_nodes())?;
     Ok(Raw { name: name_of(folder), edges_at, edges, features, labels, split })
@@ -80,7 +79,8 @@ fn read_arrays(raw: &Path) -> Result<Contents, DataError> {
     let mut archive = Archive::open(&raw.join(ARRAYS))?;
     let stated = archive.npy("num_nodes_list")?.offsets()?;
     if stated.values != [n_nodes as u64] {
-        let (place, value) = (stated.place, format!("{:?}", &stated.values[..stated.values.len().min(4)]));
+        let (place, value) =
+            (stated.place, format!("{:?}", &stated.values[..stated.values.len().min(4)]));
         let expected = format!("the one number {n_nodes}, the rows of node-label.npz,");
         return Err(DataError::BadValue { place, position: 0, value, expected });
     }
@@ -123,7 +123,7 @@ fn read_split(folder: &Path, index: usize, n_nodes: usize) -> Result<Split, Data
         let (place, n_splits) = (Place::file(folder), names.len());
         return Err(DataError::NoSuchSplit { place, index, n_splits });
     };
-    let [train, val, test] =
-        ["train.csv", "valid.csv", "test.csv"].map(|name| read_ids(&text_file(chosen, name), n_nodes));
+    let [train, val, test] = ["train.csv", "valid.csv", "test.csv"]
+        .map(|name| read_ids(&text_file(chosen, name), n_nodes));
     Split::from_ids(n_nodes, &train?, &val?, &test?).map_err(DataError::graph(&Place::file(chosen)))
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use sylvie_graph::Direction;
 
 use crate::error::DataError;
+use crate::split_rule::SplitRule;
 
 /// How a data set lies on disk, or that it is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,13 +146,15 @@ impl FromStr for Normalization {
 }
 
 /// How to read; the default recognises the format and changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadOptions {
     /// The format, or `None` to look at the path.
     pub format: Option<Format>,
     /// Whether inverse edges are added.
     pub direction: Direction,
-    /// Seed of the split where the set has none of its own.
+    /// Which split: the set's own, or one that is drawn.
+    pub split: SplitRule,
+    /// Seed of a drawn split.
     pub split_seed: u64,
     /// Which split where the set has several, from 0.
     pub split_index: usize,
@@ -164,6 +167,7 @@ impl Default for ReadOptions {
         Self {
             format: None,
             direction: Direction::Symmetric,
+            split: SplitRule::Given,
             split_seed: 1,
             split_index: 0,
             normalization: Normalization::None,

@@ -52,7 +52,8 @@ impl Pickle {
     /// Something else, or arrays that are no sparse matrix together.
     pub(crate) fn sparse(&self, path: &Path) -> Result<SparseMatrix, DataError> {
         let bad = |problem: &str| self.bad(path, problem);
-        let Some(Object::Instance { class: Global::CsrMatrix, state }) = self.object(self.top) else {
+        let Some(Object::Instance { class: Global::CsrMatrix, state }) = self.object(self.top)
+        else {
             return Err(bad("no csr_matrix"));
         };
         let Some(Object::Dict(entries)) = self.object(*state) else {
@@ -60,13 +61,19 @@ impl Pickle {
         };
         let entry = |key: &str| {
             let found = entries.iter().find(|(name, _)| self.text(*name) == Some(key.as_bytes()));
-            found.map(|&(_, value)| value).ok_or_else(|| bad(&format!("a csr_matrix without {key}")))
+            found
+                .map(|&(_, value)| value)
+                .ok_or_else(|| bad(&format!("a csr_matrix without {key}")))
         };
         let shape = self.numbers(entry("_shape")?).filter(|shape| shape.len() == 2);
         let shape = shape.ok_or_else(|| bad("a csr_matrix whose shape is not two numbers"))?;
         let vector = |key: &str| {
             let table = self.table_of(path, entry(key)?)?;
-            if table.n_cols == 1 { Ok(table.values) } else { Err(bad("an array of two dimensions")) }
+            if table.n_cols == 1 {
+                Ok(table.values)
+            } else {
+                Err(bad("an array of two dimensions"))
+            }
         };
         let numbers = |key: &str| {
             let from = |value: f64| (value >= 0.0 && value.fract() == 0.0).then_some(value as u64);
@@ -78,7 +85,9 @@ impl Pickle {
         let indices: Option<Vec<u32>> = indices.collect();
         let indices = indices.ok_or_else(|| bad("column numbers beyond 32 bits"))?;
         let data = vector("data")?.into_iter().map(|value| value as f32).collect::<Vec<_>>();
-        if usize::try_from(shape[0]).ok().and_then(|n_rows| n_rows.checked_add(1)) != Some(indptr.len()) {
+        if usize::try_from(shape[0]).ok().and_then(|n_rows| n_rows.checked_add(1))
+            != Some(indptr.len())
+        {
             return Err(bad("a csr_matrix with other rows than its shape says"));
         }
         let n_cols = usize::try_from(shape[1]).map_err(|_| bad("a shape below 0"))?;

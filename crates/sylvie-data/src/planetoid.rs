@@ -102,7 +102,8 @@ pub(crate) fn read(path: &Path) -> Result<Raw, DataError> {
     expect_reached(&file(GRAPH), n_nodes, lists.len())?;
 
     let rows = NodeRows { n_nodes, n_first, test: &test };
-    let features = rows.features(&first.0, &rest.0).map_err(DataError::graph(&Place::file(&stem)))?;
+    let features =
+        rows.features(&first.0, &rest.0).map_err(DataError::graph(&Place::file(&stem)))?;
     let features = check_features(&Place::file(&file(".allx")), Features::Sparse(features))?;
     let labels = rows.labels([(&first.1, file(".ally")), (&rest.1, file(".ty"))])?;
     let edges = lists.iter().flat_map(|(node, ends)| ends.iter().map(|&end| (*node, end)));
@@ -184,6 +185,7 @@ impl NodeRows<'_> {
             row.and_then(|row| classes.get(row)).copied().unwrap_or(UNLABELLED)
         };
         let classes = self.order().into_iter().map(class_of).collect();
-        Labels::single(n_classes as u32, classes).map_err(DataError::graph(&Place::file(&tables[0].1)))
+        Labels::single(n_classes as u32, classes)
+            .map_err(DataError::graph(&Place::file(&tables[0].1)))
     }
 }

@@ -10,8 +10,8 @@ use crate::error::{DataError, Place};
 use crate::file::expect_folder;
 use crate::options::{Format, ReadOptions};
 use crate::{
-    arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, normalization, ogb, planetoid, reddit,
-    synthetic,
+    arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, normalization, ogb, planetoid,
+    reddit, splits, synthetic,
 };
 
 /// Reads `source`, cleans its edges, normalises its features, and checks the whole.
@@ -60,6 +60,11 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
     };
     let place = Place::file(path);
     let mut dataset = raw.clean(options.direction)?;
+    if let Some(split) =
+        splits::draw_by(&place, options.split, &dataset.labels, options.split_seed)?
+    {
+        dataset.split = split;
+    }
     dataset.check().map_err(DataError::graph(&place))?;
     dataset.features =
         normalization::apply(&place, dataset.features, &dataset.split, options.normalization)?;

@@ -22,8 +22,7 @@ pub(crate) enum Extras {
 
 impl Extras {
     fn skips(self, line: &Line<'_>, n_before: usize) -> bool {
-        self == Self::Comments
-            && (is_comment(line) || n_before == 0 && is_header(line))
+        self == Self::Comments && (is_comment(line) || n_before == 0 && is_header(line))
     }
 }
 

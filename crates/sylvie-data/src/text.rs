@@ -204,7 +204,9 @@ impl Text {
             if n_held == buffer.len() {
                 let line = Line { path: &path, number: number + 1, bytes: &buffer };
                 if n_held >= MAX_LINE_BYTES {
-                    return Err(line.bad_line(format!("a line of less than {MAX_LINE_BYTES} bytes")));
+                    return Err(
+                        line.bad_line(format!("a line of less than {MAX_LINE_BYTES} bytes"))
+                    );
                 }
                 buffer.resize(2 * n_held, 0);
             }

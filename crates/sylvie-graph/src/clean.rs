@@ -50,7 +50,8 @@ pub fn clean_edges(
     }
     let n_loops = edges.par_iter().filter(|(source, target)| source == target).count();
     let reads = edges.iter().filter(|(source, target)| source != target);
-    let distinct = Csr::from_pair_iter(n_nodes, n_nodes, reads.map(|&(source, target)| (target, source)))?;
+    let distinct =
+        Csr::from_pair_iter(n_nodes, n_nodes, reads.map(|&(source, target)| (target, source)))?;
     let n_distinct = distinct.n_edges();
     let graph = match direction {
         Direction::Directed => distinct,

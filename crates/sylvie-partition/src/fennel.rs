@@ -9,6 +9,9 @@ use crate::repair::fill_empty_parts;
 /// Marks a node that no pass has come to yet; no part has this number.
 const NOWHERE: u32 = u32::MAX;
 
+/// Looser, nothing would keep parts from being empty.
+const IMBALANCE_MAX: f64 = 1.5;
+
 /// Streaming partitioning by Fennel, gone through several times.
 ///
 /// Nodes come by id. Each goes to the part that has the most of the nodes it reads, less a price that rises
@@ -28,7 +31,8 @@ const NOWHERE: u32 = u32::MAX;
 pub struct Fennel {
     /// How often the nodes are gone through at most, at least once.
     pub passes: u32,
-    /// Largest part allowed, of nodes and of training nodes, as a multiple of the mean: 1 or more.
+    /// Largest part allowed, of nodes and of training nodes, as a multiple of the mean: above 1, at most
+    /// 1.5.
     pub imbalance: f64,
 }
 
@@ -46,8 +50,9 @@ impl Partitioner for Fennel {
         n_parts: u32,
     ) -> Result<Assignment, PartitionError> {
         check_input(graph, train, n_parts)?;
-        if !(self.imbalance >= 1.0 && self.imbalance <= f64::from(u32::MAX)) {
-            let (imbalance, limit) = (self.imbalance as f32, f32::INFINITY);
+        // Written so that NaN is refused too.
+        if !(self.imbalance > 1.0 && self.imbalance <= IMBALANCE_MAX) {
+            let (imbalance, limit) = (self.imbalance as f32, IMBALANCE_MAX as f32);
             return Err(PartitionError::BadImbalance { imbalance, limit });
         }
         let mut stream = Stream::new(self, graph, train, n_parts);
@@ -137,7 +142,8 @@ impl<'a> Stream<'a> {
             }
             let is_full = self.n_nodes[part] >= self.max_nodes
                 || self.train[node] && self.n_train[part] >= self.max_train;
-            let score = f64::from(self.n_near[part]) - self.price * f64::from(self.n_nodes[part]).sqrt();
+            let score =
+                f64::from(self.n_near[part]) - self.price * f64::from(self.n_nodes[part]).sqrt();
             if !is_full && best.is_none_or(|(best, _)| score > best) {
                 best = Some((score, part as u32));
             }

@@ -36,9 +36,10 @@ pub fn build_parts(
     let mut parts: Vec<PartGraph> = own_ids
         .into_par_iter()
         .enumerate()
-        .map_init(|| cutter.scratch(), |scratch, (part, own_ids)| {
-            cutter.cut(scratch, part as u32, own_ids)
-        })
+        .map_init(
+            || cutter.scratch(),
+            |scratch, (part, own_ids)| cutter.cut(scratch, part as u32, own_ids),
+        )
         .collect();
     // Readers ascending, so each owner's send lists come out in their order.
     for reader in 0..parts.len() {

@@ -95,8 +95,16 @@ pub(super) enum Object {
     DType(Number),
     /// What `_reconstruct` gives before its state is set.
     EmptyArray,
-    Array { shape: Vec<usize>, dtype: Number, is_fortran: bool, bytes: Range<usize> },
-    Instance { class: Global, state: Value },
+    Array {
+        shape: Vec<usize>,
+        dtype: Number,
+        is_fortran: bool,
+        bytes: Range<usize>,
+    },
+    Instance {
+        class: Global,
+        state: Value,
+    },
 }
 
 /// Objects that any file may have.
@@ -228,7 +236,9 @@ impl Machine {
     /// memory.
     fn push_object(&mut self, object: Object) -> Outcome<()> {
         if self.objects.len() > FREE_OBJECTS + self.bytes.len() / BYTES_AN_OBJECT {
-            return Err("more lists and tuples than a file of this size is known to have".to_owned());
+            return Err(
+                "more lists and tuples than a file of this size is known to have".to_owned()
+            );
         }
         self.objects.push(object);
         self.push(Value::Object(self.objects.len() - 1));
@@ -288,7 +298,8 @@ impl Machine {
         let (Some(module), Some(name)) = (ends.next(), ends.next()) else {
             return Err("a global without its two lines".to_owned());
         };
-        let words = [&rest[..module], &rest[module + 1..name]].map(|word| &word[..word.len().min(64)]);
+        let words =
+            [&rest[..module], &rest[module + 1..name]].map(|word| &word[..word.len().min(64)]);
         let words = words.join(&b' ');
         let global = Global::named(&words).ok_or_else(|| {
             let words = crate::error::escaped(&String::from_utf8_lossy(&words));
@@ -421,7 +432,8 @@ impl Machine {
 
     /// An array of the state (version, shape, dtype, Fortran order, bytes).
     fn array(&self, state: Value) -> Outcome<Object> {
-        let &[_, Value::Object(shape), Value::Object(dtype), order, data] = self.tuple(state)? else {
+        let &[_, Value::Object(shape), Value::Object(dtype), order, data] = self.tuple(state)?
+        else {
             return Err("an array of another state".to_owned());
         };
         let (Value::Bool(is_fortran), Value::Text { begin, end }) = (order, data) else {
@@ -434,11 +446,11 @@ impl Machine {
             Value::Int(extent) => usize::try_from(extent).ok(),
             _ => None,
         };
-        let shape: Option<Vec<usize>> = self.tuple(Value::Object(shape))?.iter().map(extent).collect();
+        let shape: Option<Vec<usize>> =
+            self.tuple(Value::Object(shape))?.iter().map(extent).collect();
         let shape = shape.ok_or("an array whose shape is not numbers from 0")?;
-        let n_bytes = shape.iter().try_fold(dtype.n_bytes(), |product, &extent| {
-            product.checked_mul(extent)
-        });
+        let n_bytes =
+            shape.iter().try_fold(dtype.n_bytes(), |product, &extent| product.checked_mul(extent));
         if n_bytes != Some(end - begin) {
             return Err(format!("an array of shape {shape:?} with {} bytes", end - begin));
         }

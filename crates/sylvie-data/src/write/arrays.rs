@@ -33,7 +33,9 @@ pub(super) fn write(dataset: &Dataset, folder: &Path) -> Result<(), DataError> {
             put(out, &shape, values.iter().zip(known).map(flag))
         }
     })?;
-    for (name, role) in [("train.npy", Role::Train), ("val.npy", Role::Val), ("test.npy", Role::Test)] {
+    for (name, role) in
+        [("train.npy", Role::Train), ("val.npy", Role::Val), ("test.npy", Role::Test)]
+    {
         let mask = dataset.split.roles().iter().map(|&found| found == role);
         file(folder, name, |out| put(out, &[n_nodes], mask))?;
     }

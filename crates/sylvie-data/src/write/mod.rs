@@ -81,10 +81,7 @@ fn stored_adjacency(dataset: &Dataset) -> std::borrow::Cow<'_, Csr> {
 }
 
 /// Hands every row of features, zeros and all, to `take`.
-fn each_row(
-    features: &Features,
-    mut take: impl FnMut(&[f32]) -> io::Result<()>,
-) -> io::Result<()> {
+fn each_row(features: &Features, mut take: impl FnMut(&[f32]) -> io::Result<()>) -> io::Result<()> {
     match features {
         Features::Dense(matrix) => (0..matrix.n_rows()).try_for_each(|row| take(matrix.row(row))),
         Features::Sparse(matrix) => {

@@ -69,7 +69,8 @@ pub(super) fn write_csr(folder: &Path, name: &str, graph: &Csr) -> Result<(), Da
     let (n_rows, n_edges) = (graph.n_rows(), graph.n_edges());
     archive.add("format", |out| put_text(out, "csr"))?;
     archive.add("shape", |out| put(out, &[2], [n_rows as i64, graph.n_cols() as i64]))?;
-    archive.add("indices", |out| put_ids(out, &[n_edges], n_rows, graph.indices().iter().copied()))?;
+    archive
+        .add("indices", |out| put_ids(out, &[n_edges], n_rows, graph.indices().iter().copied()))?;
     let offsets = graph.indptr().iter().copied();
     // scipy wants indices and offsets of one type.
     archive.add("indptr", |out| {
@@ -87,9 +88,8 @@ pub(super) fn write_csr(folder: &Path, name: &str, graph: &Csr) -> Result<(), Da
 pub(super) fn write_coo(folder: &Path, name: &str, graph: &Csr) -> Result<(), DataError> {
     let mut archive = NewArchive::create(folder, name)?;
     let (n_rows, n_edges) = (graph.n_rows(), graph.n_edges());
-    let rows = (0..n_rows as u32).flat_map(|row| {
-        std::iter::repeat_n(row, graph.degree(row as usize) as usize)
-    });
+    let rows = (0..n_rows as u32)
+        .flat_map(|row| std::iter::repeat_n(row, graph.degree(row as usize) as usize));
     archive.add("row", |out| put_ids(out, &[n_edges], n_rows, rows))?;
     archive.add("col", |out| put_ids(out, &[n_edges], n_rows, graph.indices().iter().copied()))?;
     archive.add("format", |out| put_text(out, "coo"))?;

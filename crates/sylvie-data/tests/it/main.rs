@@ -1,6 +1,7 @@
 //! Reading what was written, refusing what was broken, generating what was asked for.
 
 mod allocations;
+mod bodies;
 mod formats;
 mod mutations;
 mod normalizations;
@@ -9,6 +10,7 @@ mod real_sets;
 mod refusals;
 mod round_trips;
 mod samples;
+mod samples_pickle;
 mod samples_text;
 mod synthetic;
 mod text_formats;

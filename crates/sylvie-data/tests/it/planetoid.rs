@@ -3,112 +3,8 @@
 use sylvie_data::{Format, ReadOptions, detect, read};
 use sylvie_graph::{Features, Labels, Role, UNLABELLED};
 
-use crate::samples::{Sample, concat, put};
-
-/// Writes the opcodes that Python 2's pickle module writes for these files.
-#[derive(Default)]
-struct Pickler {
-    bytes: Vec<u8>,
-}
-
-impl Pickler {
-    fn new() -> Self {
-        Self { bytes: vec![0x80, 2] }
-    }
-
-    fn raw(mut self, bytes: &[u8]) -> Self {
-        self.bytes.extend(bytes);
-        self
-    }
-
-    fn global(self, module: &str, name: &str) -> Self {
-        self.raw(format!("c{module}\n{name}\n").as_bytes())
-    }
-
-    fn int(self, value: u16) -> Self {
-        self.raw(b"M").raw(&value.to_le_bytes())
-    }
-
-    fn text(self, text: &[u8]) -> Self {
-        self.raw(b"T").raw(&(text.len() as u32).to_le_bytes()).raw(text)
-    }
-
-    fn array(self, shape: &[u16], dtype: &str, bytes: &[u8]) -> Self {
-        let built = self
-            .global("numpy.core.multiarray", "_reconstruct")
-            .global("numpy", "ndarray")
-            .raw(b"K\x00\x85U\x01b\x87R(K\x01(");
-        let shaped = shape.iter().fold(built, |pickler, &extent| pickler.int(extent));
-        shaped
-            .raw(b"t")
-            .global("numpy", "dtype")
-            .raw(b"U\x02")
-            .raw(dtype.as_bytes())
-            .raw(b"K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89")
-            .text(bytes)
-            .raw(b"tb")
-    }
-
-    fn end(self) -> Vec<u8> {
-        self.raw(b".").bytes
-    }
-}
-
-/// A csr_matrix with a single one in column `row % 4` of each row, columns given as they are.
-fn csr(n_rows: u16) -> Vec<u8> {
-    let indptr: Vec<i32> = (0..=i32::from(n_rows)).collect();
-    let indices: Vec<i32> = (0..i32::from(n_rows)).map(|row| row % 4).collect();
-    let ones = vec![1.0_f32; usize::from(n_rows)];
-    let n_rows_long = n_rows;
-    Pickler::new()
-        .global("scipy.sparse.csr", "csr_matrix")
-        .raw(b")\x81q\x02}q\x03(U\x06formatU\x03csrU\x06_shape")
-        .int(n_rows_long)
-        .int(4)
-        .raw(b"\x86U\x06indptr")
-        .array(&[n_rows + 1], "i4", &concat(&indptr, i32::to_le_bytes))
-        .raw(b"U\x07indices")
-        .array(&[n_rows], "i4", &concat(&indices, i32::to_le_bytes))
-        .raw(b"U\x04data")
-        .array(&[n_rows], "f4", &concat(&ones, f32::to_le_bytes))
-        .raw(b"ub")
-        .end()
-}
-
-/// One-hot rows of `n_rows` nodes, of which the last has no class.
-fn one_hot(n_rows: u16) -> Vec<u8> {
-    let flag = |at: u16| i32::from(at % 3 == (at / 3) % 3 && at / 3 + 1 < n_rows);
-    let flags: Vec<i32> = (0..n_rows * 3).map(flag).collect();
-    Pickler::new().array(&[n_rows, 3], "i4", &concat(&flags, i32::to_le_bytes)).end()
-}
-
-fn graph(n_nodes: u16) -> Vec<u8> {
-    let head = Pickler::new()
-        .global("collections", "defaultdict")
-        .global("__builtin__", "list")
-        .raw(b"\x85Rq\x03(");
-    let ring = (0..n_nodes).fold(head, |pickler, node| {
-        pickler.int(node).raw(b"]r\x00\x01\x00\x00(").int((node + 1) % n_nodes).int(node).raw(b"e")
-    });
-    ring.raw(b"u").end()
-}
-
-/// 510 first nodes of which 10 train, and three test nodes with a gap: 514 nodes, of which 512 has no row.
-const N_FIRST: u16 = 510;
-
-pub(crate) fn ring() -> Sample {
-    let files = vec![
-        ("ind.ring.x", csr(10)),
-        ("ind.ring.y", one_hot(10)),
-        ("ind.ring.allx", csr(N_FIRST)),
-        ("ind.ring.ally", one_hot(N_FIRST)),
-        ("ind.ring.tx", csr(3)),
-        ("ind.ring.ty", one_hot(3)),
-        ("ind.ring.graph", graph(514)),
-        ("ind.ring.test.index", b"513\n510\n511\n".to_vec()),
-    ];
-    Sample { files, entry: "ind.ring" }
-}
+use crate::samples::put;
+use crate::samples_pickle::{Pickler, csr, graph, one_hot, ring};
 
 #[test]
 fn rows_go_where_test_index_says() {
@@ -122,12 +18,10 @@ fn rows_go_where_test_index_says() {
     assert_eq!(split, [10, 500, 3]);
     let Features::Sparse(matrix) = &dataset.features else { panic!("dense features") };
     // Row 0 of tx is node 513, row 1 node 510, row 2 node 511; node 512 is in no file.
-    assert_eq!([510, 511, 512, 513].map(|node| matrix.row(node).0.to_vec()), [
-        vec![1],
-        vec![2],
-        vec![],
-        vec![0]
-    ]);
+    assert_eq!(
+        [510, 511, 512, 513].map(|node| matrix.row(node).0.to_vec()),
+        [vec![1], vec![2], vec![], vec![0]]
+    );
     let Labels::Single { n_classes, classes } = &dataset.labels else { panic!("several labels") };
     assert_eq!((*n_classes, &classes[509..]), (3, &[UNLABELLED, 1, UNLABELLED, UNLABELLED, 0][..]));
 }
@@ -136,11 +30,13 @@ fn rows_go_where_test_index_says() {
 fn a_set_is_named_by_its_folder_its_stem_or_any_of_its_files() {
     let (folder, source) = ring().write();
     let whole = folder.path().to_str().unwrap().to_owned();
-    for source in [source.clone(), whole.clone(), format!("{source}.graph"), format!("{source}.x")] {
+    for source in [source.clone(), whole.clone(), format!("{source}.graph"), format!("{source}.x")]
+    {
         assert_eq!(detect(&source).unwrap(), Format::Planetoid, "{source}");
         assert_eq!(read(&source, &ReadOptions::default()).unwrap().n_nodes(), 514, "{source}");
     }
-    std::fs::copy(folder.path().join("ind.ring.graph"), folder.path().join("ind.other.graph")).unwrap();
+    std::fs::copy(folder.path().join("ind.ring.graph"), folder.path().join("ind.other.graph"))
+        .unwrap();
     let message = read(&whole, &ReadOptions::default()).unwrap_err().to_string();
     assert!(message.contains("several data sets: ind.other, ind.ring; add the name"), "{message}");
 }
@@ -199,7 +95,9 @@ fn a_list_that_holds_itself_and_a_flood_of_lists_end() {
 #[test]
 fn arrays_are_as_large_as_their_bytes() {
     let huge = Pickler::new().array(&[0xffff, 0xffff], "i4", &[0; 12]).end();
-    assert!(refused("ind.ring.ally", huge).contains("an array of shape [65535, 65535] with 12 bytes"));
+    assert!(
+        refused("ind.ring.ally", huge).contains("an array of shape [65535, 65535] with 12 bytes")
+    );
     let cube = Pickler::new().array(&[1, 1, 1], "i4", &[0; 4]).end();
     assert!(refused("ind.ring.ally", cube).contains("neither one nor two dimensions"));
 }
@@ -219,7 +117,11 @@ fn files_that_do_not_fit_together() {
         ("ind.ring.y", one_hot(11), fit),
         ("ind.ring.test.index", b"513\n510\n".to_vec(), fit),
         ("ind.ring.test.index", b"513\n510\n509\n".to_vec(), "509 at position 2"),
-        ("ind.ring.test.index", b"513\n510\n510\n".to_vec(), "node 510 at position 2 is in the set"),
+        (
+            "ind.ring.test.index",
+            b"513\n510\n510\n".to_vec(),
+            "node 510 at position 2 is in the set",
+        ),
         ("ind.ring.test.index", b"513\n510\n99999999\n".to_vec(), "514 nodes where 100000000"),
         ("ind.ring.test.index", b"513\nfive\n511\n".to_vec(), "line 2: `five`"),
         ("ind.ring.graph", graph(515), "515 nodes where 514 are expected"),

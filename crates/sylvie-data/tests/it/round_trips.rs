@@ -6,7 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use sylvie_data::{DataError, Format, ReadOptions, WRITE_CHOICES, detect, read, write};
 use sylvie_graph::{
-    Dataset, DenseMatrix, Direction, Features, Labels, Role, SparseMatrix, Split, UNLABELLED, clean_edges,
+    Dataset, DenseMatrix, Direction, Features, Labels, Role, SparseMatrix, Split, UNLABELLED,
+    clean_edges,
 };
 
 fn formats() -> impl Iterator<Item = Format> {
@@ -15,15 +16,19 @@ fn formats() -> impl Iterator<Item = Format> {
 
 fn labels(n_nodes: usize) -> impl Strategy<Value = Labels> {
     // The first nodes have one class each, so that no class is without nodes.
-    let single = (1..4_u32, prop::collection::vec(0..6_u32, n_nodes)).prop_map(|(n_classes, draws)| {
-        let class = |(node, draw): (usize, u32)| match node as u32 {
-            node if node < n_classes => node,
-            _ if draw < n_classes => draw,
-            _ => UNLABELLED,
-        };
-        Labels::single(n_classes, draws.into_iter().enumerate().map(class).collect()).unwrap()
-    });
-    let multi = (prop::collection::vec(0..2_u8, n_nodes * 3), prop::collection::vec(any::<bool>(), n_nodes))
+    let single =
+        (1..4_u32, prop::collection::vec(0..6_u32, n_nodes)).prop_map(|(n_classes, draws)| {
+            let class = |(node, draw): (usize, u32)| match node as u32 {
+                node if node < n_classes => node,
+                _ if draw < n_classes => draw,
+                _ => UNLABELLED,
+            };
+            Labels::single(n_classes, draws.into_iter().enumerate().map(class).collect()).unwrap()
+        });
+    let multi = (
+        prop::collection::vec(0..2_u8, n_nodes * 3),
+        prop::collection::vec(any::<bool>(), n_nodes),
+    )
         .prop_map(|(mut values, mut known)| {
             known[..3].fill(true);
             for (row, &known) in values.chunks_exact_mut(3).zip(&known) {
@@ -37,7 +42,8 @@ fn labels(n_nodes: usize) -> impl Strategy<Value = Labels> {
 }
 
 fn features(n_nodes: usize) -> impl Strategy<Value = Features> {
-    let value = || prop_oneof![Just(0.0_f32), any::<f32>().prop_filter("finite", |v| v.is_finite())];
+    let value =
+        || prop_oneof![Just(0.0_f32), any::<f32>().prop_filter("finite", |v| v.is_finite())];
     let dense = prop::collection::vec(value(), n_nodes * 2)
         .prop_map(move |values| Features::Dense(DenseMatrix::new(n_nodes, 2, values).unwrap()));
     let sparse = prop::collection::vec(value(), n_nodes).prop_map(move |values| {

@@ -12,7 +12,7 @@ use crate::samples::{FEATURES, Members, Sample, float32, int32, int64, npy, npz,
 const RING: [(u32, u32); 8] = [(0, 1), (0, 1), (0, 0), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)];
 
 pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(text).unwrap();
     encoder.finish().unwrap()
 }
@@ -66,7 +66,10 @@ pub(crate) fn ogb_arrays() -> Sample {
     let ends: Vec<i64> =
         RING.iter().map(|e| e.0).chain(RING.iter().map(|e| e.1)).map(i64::from).collect();
     let data: Members = vec![
-        ("edge_index", npy("<i8", false, "(2, 8)", &crate::samples::concat(&ends, i64::to_le_bytes))),
+        (
+            "edge_index",
+            npy("<i8", false, "(2, 8)", &crate::samples::concat(&ends, i64::to_le_bytes)),
+        ),
         ("num_nodes_list", int64(&[6])),
         ("num_edges_list", int64(&[8])),
         ("node_feat", float32(6, &FEATURES)),
@@ -132,9 +135,8 @@ pub(crate) fn matrix_market() -> Sample {
     let entries: String = RING.iter().map(|(a, b)| format!("{} {}\n", a + 1, b + 1)).collect();
     let edges =
         format!("%%MatrixMarket matrix coordinate pattern general\n% a ring\n6 6 8\n{entries}");
-    let values: String = (0..12)
-        .map(|at| format!("{} {} {:e}\n", at / 2 + 1, at % 2 + 1, FEATURES[at]))
-        .collect();
+    let values: String =
+        (0..12).map(|at| format!("{} {} {:e}\n", at / 2 + 1, at % 2 + 1, FEATURES[at])).collect();
     let features = format!("%%MatrixMarket matrix coordinate real general\n6 2 12\n{values}");
     put(&mut sample.files, "edges.mtx", edges.into_bytes());
     put(&mut sample.files, "feat.mtx.gz", gzip(features.as_bytes()));

@@ -13,7 +13,8 @@ fn read_as(sample: &Sample, options: &ReadOptions) -> Dataset {
 
 fn refuse(sample: &Sample, words: &[&str]) {
     let (_folder, source) = sample.write();
-    let message = read(&source, &ReadOptions::default()).expect_err(&format!("{words:?}")).to_string();
+    let message =
+        read(&source, &ReadOptions::default()).expect_err(&format!("{words:?}")).to_string();
     for word in words {
         assert!(message.contains(word), "no `{word}` in: {message}");
     }
@@ -97,27 +98,42 @@ fn text_of_other_things() {
     let long = "7".repeat(500);
     refuse(&csv(&format!("0,{long}\n")), &["line 1: `7777", "...` where a node"]);
     let labels = |text: &str| text::edge_list().with("labels.csv", text.as_bytes().to_vec());
-    refuse(&labels("0\n1\ncat\n"), &["labels.csv, line 3: `cat` where a class, or nothing or `nan`"]);
+    refuse(
+        &labels("0\n1\ncat\n"),
+        &["labels.csv, line 3: `cat` where a class, or nothing or `nan`"],
+    );
     refuse(&labels("0\n1\n0.5\n"), &["line 3: `0.5`"]);
     refuse(&labels("0\n1\n0\n"), &["3 rows where 6 are expected"]);
     refuse(&labels("0\n1\n0\n0\n0\n0\n0\n"), &["line 7: `0` where the end, after 6 nodes,"]);
     refuse(&labels("0,1\n1\n"), &["line 2: `1` where 2 labels as before, not 1,"]);
     refuse(&labels("0,1\n1,2\n"), &["line 2: `2` where 0 or 1 where nodes have several labels"]);
-    refuse(&labels("9\n1\n0\n1\n0\n1\n"), &["labels.csv: 9 at position 0 where a class from 0 to 5"]);
+    refuse(
+        &labels("9\n1\n0\n1\n0\n1\n"),
+        &["labels.csv: 9 at position 0 where a class from 0 to 5"],
+    );
 }
 
 #[test]
 fn ogb_files_that_do_not_fit_together() {
     let with = |name, text: &str| text::ogb().with(name, gzip(text.as_bytes()));
     refuse(&with("raw/num-node-list.csv.gz", "7\n"), &["node-label.csv.gz: 6 rows where 7"]);
-    refuse(&with("raw/num-node-list.csv.gz", "6\n2\n"), &["num-node-list.csv.gz, line 2", "one graph"]);
+    refuse(
+        &with("raw/num-node-list.csv.gz", "6\n2\n"),
+        &["num-node-list.csv.gz, line 2", "one graph"],
+    );
     refuse(&with("raw/num-node-list.csv.gz", "six\n"), &["line 1: `six` where a number"]);
     refuse(&with("raw/num-node-list.csv.gz", ""), &["0 lines where 1"]);
-    refuse(&with("raw/num-edge-list.csv.gz", "9\n"), &["edge.csv.gz: 8 edges where 9 are expected"]);
+    refuse(
+        &with("raw/num-edge-list.csv.gz", "9\n"),
+        &["edge.csv.gz: 8 edges where 9 are expected"],
+    );
     refuse(&with("raw/num-edge-list.csv.gz", "7\n"), &["line 8", "the end, after 7 edges,"]);
     refuse(&with("raw/edge.csv.gz", "0,1,2\n"), &["line 1: `0,1,2` where two node numbers"]);
     refuse(&with("raw/edge.csv.gz", "source,target\n0,1\n"), &["line 1: `source`"]);
-    refuse(&with("raw/node-feat.csv.gz", "1,2\n3\n"), &["line 2: `3` where 2 numbers as before, not 1,"]);
+    refuse(
+        &with("raw/node-feat.csv.gz", "1,2\n3\n"),
+        &["line 2: `3` where 2 numbers as before, not 1,"],
+    );
     refuse(&with("raw/node-feat.csv.gz", "1,inf\n"), &["line 1: `inf` where a finite number"]);
     refuse(&with("raw/node-feat.csv.gz", "1,2\n"), &["node-feat.csv.gz: 1 rows where 6"]);
     refuse(&with("split/b/train.csv.gz", "0\n6\n"), &["line 2: `6`"]);
@@ -137,7 +153,10 @@ fn matrices_that_are_none() {
     refuse(&mtx("6 6 1\n1 1\n"), &["edges.mtx, line 1", "%%MatrixMarket matrix coordinate"]);
     refuse(&mtx("%%MatrixMarket matrix array real general\n6 6\n"), &["line 1"]);
     refuse(&mtx("%%MatrixMarket matrix coordinate complex general\n"), &["`complex` where real"]);
-    refuse(&mtx("%%MatrixMarket matrix coordinate real hermitian\n"), &["`hermitian` where general"]);
+    refuse(
+        &mtx("%%MatrixMarket matrix coordinate real hermitian\n"),
+        &["`hermitian` where general"],
+    );
     refuse(&mtx(head), &["0 matrices where 1"]);
     refuse(&mtx(&format!("{head}7 6 1\n1 1\n")), &["shape [7, 6] where 6 x 6"]);
     refuse(&mtx(&format!("{head}6 6 2\n1 1\n")), &["1 entries where 2"]);

@@ -8,7 +8,7 @@ use sylvie_data::{ReadOptions, read};
 use crate::allocations::largest_during;
 use crate::mutations::MAX_ALLOCATION;
 use crate::samples::Sample;
-use crate::{planetoid, samples, samples_text};
+use crate::{samples, samples_pickle, samples_text};
 
 /// Files up to this size are cut at every byte, larger ones at every so many.
 const EVERY_BYTE: usize = 4096;
@@ -59,5 +59,5 @@ fn text_and_pickles() {
     for (name, sample) in samples_text::all() {
         cut_everywhere(name, &sample);
     }
-    cut_everywhere("planetoid", &planetoid::ring());
+    cut_everywhere("planetoid", &samples_pickle::ring());
 }
