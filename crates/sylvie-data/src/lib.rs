@@ -1,4 +1,4 @@
-//! Readers of graph data sets, and a generator of graphs with planted communities.
+//! Readers and writers of graph data sets, and a generator of graphs with planted communities.
 #![doc = include_str!("../README.md")]
 
 mod arrays;

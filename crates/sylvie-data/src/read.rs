@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use sylvie_graph::Dataset;
+use sylvie_graph::{Dataset, DenseMatrix, Features};
 
 use crate::detect::detect;
 use crate::edge_list::Edges;
 use crate::error::{DataError, Place};
 use crate::file::expect_folder;
-use crate::options::{Format, ReadOptions};
+use crate::options::{Format, Normalization, ReadOptions};
 use crate::{
     arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, normalization, ogb, planetoid,
     reddit, splits, synthetic,
@@ -66,8 +66,11 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         dataset.split = split;
     }
     dataset.check().map_err(DataError::graph(&place))?;
-    dataset.features =
-        normalization::apply(&place, dataset.features, &dataset.split, options.normalization)?;
-    dataset.check().map_err(DataError::graph(&place))?;
+    if options.normalization != Normalization::None {
+        let Dataset { features, split, .. } = &mut dataset;
+        let given = std::mem::replace(features, Features::Dense(DenseMatrix::default()));
+        *features = normalization::apply(&place, given, split, options.normalization)?;
+        dataset.check().map_err(DataError::graph(&place))?;
+    }
     Ok(dataset)
 }

@@ -293,7 +293,7 @@ pub(crate) fn is_header(line: &Line<'_>) -> bool {
         let field = field.strip_prefix(b"\"").unwrap_or(field);
         field.first().is_some_and(u8::is_ascii_alphabetic) && !is_missing(field)
     };
-    line.fields().all(is_word)
+    !line.bytes.is_empty() && line.fields().all(is_word)
 }
 
 /// Whether a field says that there is no label.

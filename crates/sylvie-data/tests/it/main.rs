@@ -12,6 +12,7 @@ mod round_trips;
 mod samples;
 mod samples_pickle;
 mod samples_text;
+mod split_rules;
 mod synthetic;
 mod text_formats;
 mod truncations;

@@ -103,6 +103,9 @@ fn text_of_other_things() {
         &["labels.csv, line 3: `cat` where a class, or nothing or `nan`"],
     );
     refuse(&labels("0\n1\n0.5\n"), &["line 3: `0.5`"]);
+    // A first line that is blank is a node, not a row of names.
+    let blank = read_as(&labels("\n1\n0\n1\n0\n1\n"), &ReadOptions::default());
+    assert_eq!(blank.labels.n_unlabelled(), 1);
     refuse(&labels("0\n1\n0\n"), &["3 rows where 6 are expected"]);
     refuse(&labels("0\n1\n0\n0\n0\n0\n0\n"), &["line 7: `0` where the end, after 6 nodes,"]);
     refuse(&labels("0,1\n1\n"), &["line 2: `1` where 2 labels as before, not 1,"]);
