@@ -1,4 +1,4 @@
-//! Measurements: `cargo xtask bench codec`, `metadata`, `ops`, `policies`, `convergence`.
+//! Measurements: `cargo xtask bench codec`, `metadata`, `ops`, `policies`, `convergence`, `reading`.
 //!
 //! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
@@ -14,6 +14,7 @@ mod convergence;
 mod metadata;
 mod ops;
 mod policies;
+mod reading;
 mod rounds;
 
 /// Measurements of the workspace's crates.
@@ -36,6 +37,8 @@ enum What {
     Policies(policies::PoliciesArguments),
     /// Loss and validation score of runs over epochs, as a plot.
     Convergence(convergence::ConvergenceArguments),
+    /// Reading of data sets from a warm cache.
+    Reading(reading::ReadingArguments),
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +67,7 @@ fn main() -> Result<()> {
         What::Ops(arguments) => ops::measure(&arguments)?,
         What::Policies(arguments) => policies::measure(&arguments)?,
         What::Convergence(arguments) => convergence::draw(&arguments)?,
+        What::Reading(arguments) => reading::measure(&arguments)?,
     }
     Ok(())
 }

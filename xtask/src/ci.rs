@@ -38,6 +38,9 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     if let Some(data) = &surroundings.data {
         steps.push(acceptance::photo_training(data, scratch));
     }
+    if surroundings.has_python {
+        steps.push(Step::cargo("xtask python-check"));
+    }
     steps
 }
 
@@ -94,6 +97,7 @@ mod tests {
             data: Some("graphs".into()),
             reference: Some("cases".into()),
             mpi: Some("mpirun".into()),
+            has_python: true,
         };
         let lone = plan_text(&Surroundings::default());
         let all = plan_text(&surroundings);
@@ -107,6 +111,7 @@ mod tests {
                  processes::",
                 "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
                  --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
+                "cargo xtask python-check",
             ]
         );
     }

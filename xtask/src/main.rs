@@ -1,4 +1,4 @@
-//! Development commands of the workspace: `cargo xtask ci`, `bench`, `kernels`, `mpi-test`.
+//! Development commands of the workspace: `cargo xtask ci`, `bench`, `kernels`, `mpi-test`, `python-check`.
 //!
 //! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
 //! that does not compile is reported by the step that compiles it, and not by the build of this one.
@@ -19,6 +19,7 @@ mod acceptance;
 mod ci;
 mod kernels;
 mod mpi_test;
+mod python_check;
 mod step;
 mod surroundings;
 
@@ -77,6 +78,10 @@ enum Command {
         #[arg(long, value_delimiter = ',', default_value = "2,3")]
         ranks: Vec<usize>,
     },
+    /// Checks that numpy and scipy open what `sylvie convert` writes, and that what they write is read.
+    ///
+    /// Needs Python 3.9 or newer with venv; installs numpy and scipy into target/python-check.
+    PythonCheck,
 }
 
 fn main() -> ExitCode {
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         Command::Ci => ("ci", ci().map(|summary| println!("\nci: {summary}"))),
         Command::Bench { arguments } => ("bench", bench(arguments)),
         Command::Kernels { fetch, check, assemble } => ("kernels", kernels(fetch, check, assemble)),
+        Command::PythonCheck => ("python-check", python_check()),
         Command::MpiTest { launcher, ranks } => ("mpi-test", mpi_test(&launcher, &ranks)),
     };
     match outcome {
@@ -111,6 +117,12 @@ fn kernels(fetches: bool, checks: bool, assembles: bool) -> Result<()> {
     Ok(())
 }
 
+fn python_check() -> Result<()> {
+    let summary = python_check::run(&repository_root()?)?;
+    println!("\npython-check: passed: {summary}");
+    Ok(())
+}
+
 fn mpi_test(launcher: &str, ranks: &[usize]) -> Result<()> {
     let summary = mpi_test::run(&repository_root()?, launcher, ranks)?;
     println!("\nmpi-test: passed: {summary}");
@@ -119,7 +131,8 @@ fn mpi_test(launcher: &str, ranks: &[usize]) -> Result<()> {
 
 fn ci() -> Result<String> {
     let root = repository_root()?;
-    let surroundings = Surroundings::find(&root, |name| env::var_os(name))?;
+    let mut surroundings = Surroundings::find(&root, |name| env::var_os(name))?;
+    surroundings.has_python = python_check::is_possible();
     let scratch = tempfile::tempdir().context("no folder for the trainings' results")?;
     let summary = ci::run(&root, &ci::plan(&surroundings, scratch.path()))?;
     Ok(format!("{summary}; {surroundings}"))

@@ -23,10 +23,12 @@ pub(crate) struct Surroundings {
     pub(crate) reference: Option<PathBuf>,
     /// The launcher of an MPI library.
     pub(crate) mpi: Option<OsString>,
+    /// Whether there is a Python to compare files with.
+    pub(crate) has_python: bool,
 }
 
 impl Surroundings {
-    /// Looks for the folders that `variable` names, or else beside the repository.
+    /// Looks for the folders that `variable` names, or else beside the repository; Python is not looked for.
     ///
     /// # Errors
     /// A variable that is set and names no folder: a check that was asked for is never left out.
@@ -50,16 +52,20 @@ impl Surroundings {
             data: folder(DATA_DIR, "../shared/data")?,
             reference: folder(REFERENCE_DIR, "../shared/reference/cases")?,
             mpi: variable(MPI_LAUNCHER).filter(|launcher| !launcher.is_empty()),
+            has_python: false,
         })
     }
 }
 
 impl fmt::Display for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = |is_there| if is_there { "with" } else { "without" };
+        let found = |is_there: bool| if is_there { "with" } else { "without" };
         let (data, reference) = (found(self.data.is_some()), found(self.reference.is_some()));
-        let mpi = found(self.mpi.is_some());
-        write!(f, "{data} real data, {reference} outside reference cases, {mpi} MPI")
+        let (mpi, python) = (found(self.mpi.is_some()), found(self.has_python));
+        write!(
+            f,
+            "{data} real data, {reference} outside reference cases, {mpi} MPI, {python} Python"
+        )
     }
 }
 

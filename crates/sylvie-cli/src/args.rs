@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sylvie::data::Format;
 use sylvie::partition::{Method, NodeOrder, Objective};
 
+use crate::convert::ConvertArgs;
 use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
 
@@ -23,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Describes a graph: nodes, edges, degrees, classes, split.
     Info(InfoArgs),
+    /// Writes a graph in another format.
+    Convert(ConvertArgs),
     /// Splits a graph into parts and shows how good the split is.
     Partition(PartitionArgs),
     /// Trains a network on a graph that is split into parts.
@@ -67,7 +70,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) parts: u32,
-    /// How nodes are assigned: metis, contiguous or random.
+    /// How nodes are assigned: metis, fennel (streaming, for graphs beyond metis), contiguous or random.
     #[arg(long, value_name = "NAME", default_value_t = Method::Metis)]
     pub(crate) partitioner: Method,
     /// What metis makes small: volume (rows sent) or cut (edges between parts).

@@ -120,6 +120,7 @@ mod tests {
             directed: true,
             normalize: "row".parse().unwrap(),
             split_seed: i64::MAX as u64,
+            split: "random:0.5,0.25".parse().unwrap(),
             split_index: 3,
             model: ModelKind::Gat,
             layers: 4,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
-use sylvie::data::{Format, Normalization};
+use sylvie::data::{Format, Normalization, SplitRule};
 use sylvie::gnn::{Metric, ModelKind, NormKind};
 use sylvie::partition::{Method, NodeOrder, Objective};
 
@@ -23,7 +23,8 @@ pub(crate) struct DataFlags {
     /// classes, locality, seed and multi. [default: synthetic]
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<String>,
-    /// arrays, gnn-benchmark, graphsaint, heterophilous or synthetic, where the path does not tell.
+    /// arrays, gnn-benchmark, graphsaint, heterophilous, ogb, reddit, planetoid, edge-list, matrix-market
+    /// or synthetic, where the path does not tell.
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// Keep edges one way, from the node read to the node that reads; else inverses are added.
@@ -35,7 +36,12 @@ pub(crate) struct DataFlags {
     /// [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) normalize: Option<Normalization>,
-    /// Seed of the split where the graph has none of its own. [default: 1]
+    /// Which nodes train, validate and test: given (the graph's own split), or drawn by --split-seed as
+    /// random:0.6,0.2 (shares of the labelled nodes, the rest tests) or per-class:20,30 (nodes of each
+    /// class). [default: given]
+    #[arg(long, value_name = "RULE")]
+    pub(crate) split: Option<SplitRule>,
+    /// Seed of a drawn split. [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) split_seed: Option<u64>,
     /// Which split where the graph has several, from 0. [default: 0]
@@ -86,7 +92,7 @@ pub(crate) struct RunFlags {
     /// Parts of the graph; each is trained by a rank of its own. [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Parts and exchange", value_parser = parts)]
     pub(crate) parts: Option<u32>,
-    /// How nodes are assigned to parts: metis, contiguous or random. [default: metis]
+    /// How nodes are assigned to parts: metis, fennel, contiguous or random. [default: metis]
     #[arg(long, value_name = "NAME", help_heading = "Parts and exchange")]
     pub(crate) partitioner: Option<Method>,
     /// What metis makes small: volume (rows sent) or cut (edges between parts). [default: volume]

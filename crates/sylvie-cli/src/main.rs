@@ -1,4 +1,4 @@
-//! The command line of Sylvie: `sylvie info | partition | train | evaluate | predict`.
+//! The command line of Sylvie: `sylvie info | convert | partition | train | evaluate | predict`.
 //!
 //! What lies below this crate reads no settings and writes no results: flags, the run folder, the
 //! clock and everything that is printed live here.
@@ -13,6 +13,7 @@ mod checkpoint;
 mod clock;
 mod config;
 mod console;
+mod convert;
 mod evaluate;
 mod exchange;
 mod fingerprint;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Train(args) => train::run(*args),
         Command::Info(args) => done(info::run(args)),
+        Command::Convert(args) => done(convert::run(args)),
         Command::Partition(args) => done(partition::run(args)),
         Command::Evaluate(args) => done(evaluate::run(args)),
         Command::Predict(args) => done(predict::run(args)),

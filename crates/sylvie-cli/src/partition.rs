@@ -49,6 +49,7 @@ fn about(settings: &RunSettings, dataset: &Dataset, inductive: bool) -> About {
             data: settings.data.clone(),
             format: settings.format.map(|format| format.to_string()),
             normalize: settings.normalize.to_string(),
+            split: settings.split.to_string(),
             split_seed: settings.split_seed,
             split_index: settings.split_index,
         },

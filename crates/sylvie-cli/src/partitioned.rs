@@ -13,7 +13,7 @@ use crate::flags::{self, RunFlags};
 use crate::settings::RunSettings;
 
 /// Settings that a partition folder decides.
-const N_SETTINGS: usize = 10;
+const N_SETTINGS: usize = 11;
 
 /// Which of the settings that a partition folder decides were given nevertheless.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,7 @@ impl Given {
             data.format.is_some(),
             data.directed.is_some(),
             data.normalize.is_some(),
+            data.split.is_some(),
             data.split_seed.is_some(),
             data.split_index.is_some(),
             flags.parts.is_some(),
@@ -51,6 +52,7 @@ fn words(settings: &RunSettings) -> [(&'static str, String); N_SETTINGS] {
         ("format", format),
         ("directed", settings.directed.to_string()),
         ("normalize", settings.normalize.to_string()),
+        ("split", settings.split.to_string()),
         ("split-seed", settings.split_seed.to_string()),
         ("split-index", settings.split_index.to_string()),
         ("parts", settings.parts.to_string()),
@@ -92,6 +94,7 @@ fn adopt(settings: &mut RunSettings, manifest: &Manifest) -> Result<()> {
     settings.directed = manifest.directed;
     let normalize: Normalization = source.normalize.parse().context("`source.normalize`")?;
     settings.normalize = normalize;
+    settings.split = source.split.parse().context("`source.split`")?;
     let seed = flags::seed(&source.split_seed.to_string()).map_err(anyhow::Error::msg);
     settings.split_seed = seed.context("`source.split_seed`")?;
     settings.split_index = source.split_index;

@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Serialize, Serializer};
-use sylvie::data::{Format, Normalization, ReadOptions, shown};
+use sylvie::data::{Format, Normalization, ReadOptions, SplitRule, shown};
 use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
 use sylvie::partition::{Method, NodeOrder, Objective};
@@ -28,6 +28,9 @@ pub(crate) struct RunSettings {
     /// What is done to features.
     #[serde(serialize_with = "word")]
     pub(crate) normalize: Normalization,
+    /// Which split.
+    #[serde(serialize_with = "word")]
+    pub(crate) split: SplitRule,
     /// Seed of a drawn split.
     pub(crate) split_seed: u64,
     /// Which of several splits.
@@ -100,6 +103,7 @@ impl Default for RunSettings {
             format: None,
             directed: read.direction == Direction::Directed,
             normalize: read.normalization,
+            split: read.split,
             split_seed: read.split_seed,
             split_index: read.split_index as u32,
             model: ModelKind::Sage,
@@ -201,6 +205,7 @@ impl RunSettings {
         set_optional(&mut self.format, flags.format);
         set(&mut self.directed, flags.directed);
         set(&mut self.normalize, flags.normalize);
+        set(&mut self.split, flags.split);
         set(&mut self.split_seed, flags.split_seed);
         set(&mut self.split_index, flags.split_index);
     }
@@ -251,6 +256,7 @@ impl RunSettings {
         ReadOptions {
             format: self.format,
             direction: if self.directed { Direction::Directed } else { Direction::Symmetric },
+            split: self.split,
             split_seed: self.split_seed,
             split_index: self.split_index as usize,
             normalization: self.normalize,

@@ -41,7 +41,7 @@ pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
 fn read_labels(folder: &Path, n_nodes: usize) -> Result<Labels, DataError> {
     let npy = open_npy(folder, "label")?;
     if npy.has_flag_rows() {
-        let rows = npy.flags()?;
+        let rows = npy.flags_or_missing()?;
         rows.expect_rows(n_nodes, "as many as `indptr` has")?;
         return labels::multi(rows);
     }

@@ -4,11 +4,12 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use crate::edge_list::Edges;
 use crate::error::DataError;
 use crate::file;
 use crate::npz::Archive;
 use crate::options::Format;
-use crate::{gnn_benchmark, graphsaint, heterophilous, synthetic};
+use crate::{gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, synthetic};
 
 /// Recognises the format of `source`: a folder by its files, an npz by its keys, `synthetic` or
 /// `synthetic:key=value,...` by the word (a folder of that name is written `./synthetic`).
@@ -20,20 +21,36 @@ pub fn detect(source: &str) -> Result<Format, DataError> {
         return Ok(Format::Synthetic);
     }
     let path = Path::new(source);
-    let metadata = fs::metadata(path).map_err(DataError::open(path))?;
-    let format = if metadata.is_dir() { detect_folder(path) } else { detect_file(path)? };
+    let metadata = match fs::metadata(path) {
+        // A set is named by what its files' names have in common.
+        Err(_) if planetoid::stem(path)?.is_some() => return Ok(Format::Planetoid),
+        metadata => metadata.map_err(DataError::open(path))?,
+    };
+    let format = if metadata.is_dir() { detect_folder(path)? } else { detect_file(path)? };
     format.ok_or_else(|| DataError::UnknownFormat { path: path.to_owned() })
 }
 
-fn detect_folder(path: &Path) -> Option<Format> {
+fn detect_folder(path: &Path) -> Result<Option<Format>, DataError> {
     let has = |name: &str| path.join(name).is_file();
-    if has(graphsaint::ADJACENCY_FILE) {
-        return Some(Format::GraphSaint);
+    let told_by_files = [
+        (Format::GraphSaint, has(graphsaint::ADJACENCY_FILE)),
+        (Format::Arrays, has("indptr.npy") && has("indices.npy")),
+        (Format::Ogb, ogb::is_here(path)),
+        (Format::Reddit, has(reddit::GRAPH_FILE)),
+        (Format::EdgeList, Edges::List.are_in(path)),
+        (Format::MatrixMarket, Edges::Matrix.are_in(path)),
+    ];
+    let format = told_by_files.into_iter().find(|&(_, is_here)| is_here).map(|(format, _)| format);
+    match format {
+        None => Ok(planetoid::stem(path)?.map(|_| Format::Planetoid)),
+        known => Ok(known),
     }
-    (has("indptr.npy") && has("indices.npy")).then_some(Format::Arrays)
 }
 
 fn detect_file(path: &Path) -> Result<Option<Format>, DataError> {
+    if planetoid::stem(path)?.is_some() {
+        return Ok(Some(Format::Planetoid));
+    }
     let is_npz = path.extension().is_some_and(|extension| extension == "npz");
     if !is_npz && !begins_like_zip(path)? {
         return Ok(None);

@@ -92,10 +92,11 @@ pub enum DataError {
     },
     /// The path matches no format.
     #[error(
-        "{}: no known format: looked for a folder with indptr.npy and indices.npy (arrays), a \
-         folder with adj_full.npz (graphsaint), an npz with node_features and edges \
-         (heterophilous), an npz with adj_data or adj_matrix.data (gnn-benchmark); name one with \
-         --format {}",
+        "{}: no known format: looked for a folder with indptr.npy and indices.npy (arrays), \
+         adj_full.npz (graphsaint), raw/edge.csv.gz or raw/data.npz (ogb), reddit_graph.npz (reddit), \
+         ind.NAME.graph (planetoid), edges.csv (edge-list) or edges.mtx (matrix-market), an npz with \
+         node_features and edges (heterophilous), an npz with adj_data or adj_matrix.data \
+         (gnn-benchmark); name one with --format {}",
         shown(path),
         crate::Format::CHOICES
     )]
@@ -214,6 +215,93 @@ pub enum DataError {
         /// What is allowed.
         expected: String,
     },
+    /// A field of a text file that cannot be used.
+    #[error("{place}, line {line}: `{found}` where {expected} is expected")]
+    BadText {
+        /// Where.
+        place: Place,
+        /// Line, counted from 1.
+        line: u64,
+        /// The field, or the line, cut short.
+        found: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// More or fewer things in a file than there should be.
+    #[error("{place}: {found} {what} where {expected} are expected")]
+    WrongCount {
+        /// Where.
+        place: Place,
+        /// The things.
+        what: &'static str,
+        /// How many there should be.
+        expected: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// A gzipped file that expands to more than any table of numbers does.
+    #[error(
+        "{place}: {stored} bytes expand to {expanded} and more, over {limit} times as many, which no \
+         table of numbers does; unpack it first if it is none the less what it should be"
+    )]
+    Bomb {
+        /// Where.
+        place: Place,
+        /// Bytes taken from the file.
+        stored: u64,
+        /// Bytes they gave.
+        expanded: u64,
+        /// The ratio allowed.
+        limit: u64,
+    },
+    /// A pickle that is not one of a Planetoid set.
+    #[error(
+        "{}, byte {at}: {problem}; a pickle is a program, and of those only the ones that Planetoid \
+         sets are made of are read",
+        shown(path)
+    )]
+    Pickle {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        at: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A folder that holds several data sets.
+    #[error("{}: several data sets: {names}; add the name of one, as in {}", shown(path), example)]
+    SeveralSets {
+        /// The folder.
+        path: PathBuf,
+        /// Their names.
+        names: String,
+        /// A path that names one.
+        example: String,
+    },
+    /// A data set that a format has no way to hold.
+    #[error("the {format} layout cannot hold {what}; take --to arrays")]
+    CannotHold {
+        /// The format.
+        format: crate::Format,
+        /// What it has no place for.
+        what: &'static str,
+    },
+    /// A place that is taken.
+    #[error("{}: {found}; nothing is written over it", shown(path))]
+    Occupied {
+        /// The path.
+        path: PathBuf,
+        /// What lies there.
+        found: &'static str,
+    },
+    /// A file that could not be written.
+    #[error("{place}: cannot be written: {problem}")]
+    Write {
+        /// Where.
+        place: Place,
+        /// What the system or a library said.
+        problem: io::Error,
+    },
     /// A JSON file of another form; the message has line and column.
     #[error("{}: {problem}", shown(path))]
     Json {
@@ -269,6 +357,14 @@ pub enum DataError {
         index: usize,
         /// Splits in the file.
         n_splits: usize,
+    },
+    /// A split by classes of nodes that have several.
+    #[error(
+        "{place}: nodes have several labels; a split of so many nodes a class is for those with one"
+    )]
+    NoClassOfItsOwn {
+        /// Where.
+        place: Place,
     },
     /// A sparse matrix that would be nearly all zeros when dense.
     #[error(

@@ -7,7 +7,9 @@ use crate::npy::Array;
 use crate::sparse::check_density;
 
 /// What a file writes for a node without a label.
-const NO_LABEL: i64 = -1;
+pub(crate) const NO_LABEL: i64 = -1;
+/// What stands in a row of zeros and ones for what is not known.
+pub(crate) const MISSING_FLAG: u8 = 2;
 
 /// One class a node: from 0, or -1 for none.
 ///
@@ -50,8 +52,8 @@ pub(crate) fn single_renumbered(place: &Place, values: &[i64]) -> Result<Labels,
     single(&Array { place: place.clone(), shape: vec![values.len()], values })
 }
 
-/// A row of zeros and ones a node.
-pub(crate) fn multi(array: Array<u8>) -> Result<Labels, DataError> {
+/// A row of zeros and ones a node; a row with [`MISSING_FLAG`] in it is not labelled, and becomes zeros.
+pub(crate) fn multi(mut array: Array<u8>) -> Result<Labels, DataError> {
     let n_classes = array.shape.get(1).copied().unwrap_or(0);
     let Some(width) = u32::try_from(n_classes).ok().filter(|&width| width > 0) else {
         let (place, found) = (array.place, array.shape);
@@ -59,7 +61,18 @@ pub(crate) fn multi(array: Array<u8>) -> Result<Labels, DataError> {
         return Err(DataError::WrongShape { place, found, expected });
     };
     check_n_nodes(&array.place, array.shape[0])?;
-    Labels::multi(width, array.values).map_err(DataError::graph(&array.place))
+    let is_known = |row: &[u8]| !row.contains(&MISSING_FLAG);
+    let known: Vec<bool> = array.values.chunks_exact(n_classes).map(is_known).collect();
+    for (row, _) in
+        array.values.chunks_exact_mut(n_classes).zip(&known).filter(|(_, known)| !**known)
+    {
+        row.fill(0);
+    }
+    let mut labels = Labels::multi(width, array.values).map_err(DataError::graph(&array.place))?;
+    if let Labels::Multi { labelled, .. } = &mut labels {
+        *labelled = known;
+    }
+    Ok(labels)
 }
 
 /// A sparse matrix of zeros and ones, a row a node.

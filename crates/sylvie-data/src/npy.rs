@@ -5,18 +5,22 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use npyz::{DType, Deserialize, NpyFile, NpyHeader, Order, TypeChar};
+use half::f16;
+use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::error::{DataError, Place};
 use crate::file;
+use crate::labels::{MISSING_FLAG, NO_LABEL};
 use crate::npy_header::read_prefix;
 
 /// Room made before values are seen; more grows as they are read.
 const MAX_FIRST_VALUES: usize = 1 << 16;
+/// Values converted at once.
+const PIECE_VALUES: usize = 1 << 15;
 /// Longest text taken from an array of strings.
 const MAX_TEXT_BYTES: usize = 64;
 
-const NUMBERS: &str = "numbers (f4, f8, i1 to i8, u1 to u8, b1)";
+const NUMBERS: &str = "numbers (f2, f4, f8, i1 to i8, u1 to u8, b1)";
 const INTEGERS: &str = "integers (i1 to i8, u1 to u8)";
 
 /// Values in row-major order, whatever order the file has them in.
@@ -103,7 +107,7 @@ impl<R: Read> Npy<R> {
         match (type_str.type_char(), type_str.size_field()) {
             (TypeChar::Bool, 1) => Some(Kind::Bool),
             (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) => Some(Kind::Integer),
-            (TypeChar::Float, 4 | 8) => Some(Kind::Float),
+            (TypeChar::Float, 2 | 4 | 8) => Some(Kind::Float),
             _ => None,
         }
     }
@@ -155,14 +159,42 @@ impl<R: Read> Npy<R> {
         })
     }
 
+    /// Columns of a matrix; 1 for a vector.
+    pub(crate) fn n_columns(&self) -> usize {
+        if let [_, n_cols] = self.shape[..] { n_cols } else { 1 }
+    }
+
+    /// One class a row: integers, or floats of which a NaN is no class.
+    pub(crate) fn classes(mut self) -> Result<Array<i64>, DataError> {
+        if self.kind() != Some(Kind::Float) {
+            return self.one_a_row()?.integers();
+        }
+        if let [n_rows, 1] = self.shape[..] {
+            self.shape = vec![n_rows];
+        }
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        self.dims(1)?.convert("a class, or NaN for none", |number| match number {
+            Number::Float(value) if value.is_nan() => Some(NO_LABEL),
+            Number::Float(value) => {
+                (value.fract() == 0.0 && value.abs() < EXACT).then_some(value as i64)
+            }
+            Number::Integer(_) => None,
+        })
+    }
+
+    /// As [`Npy::flags`], with a NaN for what is not known.
+    pub(crate) fn flags_or_missing(self) -> Result<Array<u8>, DataError> {
+        self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
+        self.convert("0 or 1, or NaN where nothing is known", |number| match number {
+            Number::Float(value) if value.is_nan() => Some(MISSING_FLAG),
+            number => flag(number),
+        })
+    }
+
     /// Yes or no, as bool or as 0 and 1 of any type.
     pub(crate) fn flags(self) -> Result<Array<u8>, DataError> {
         self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
-        self.convert("0 or 1", |number| match number {
-            Number::Integer(0) | Number::Float(0.0) => Some(0),
-            Number::Integer(1) | Number::Float(1.0) => Some(1),
-            _ => None,
-        })
+        self.convert("0 or 1", flag)
     }
 
     /// One short ASCII string, as scipy writes a matrix's format.
@@ -189,7 +221,7 @@ impl<R: Read> Npy<R> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn integers_as<T: Copy>(
+    fn integers_as<T: Copy + Default>(
         self,
         expected: &str,
         convert: impl Fn(i128) -> Option<T>,
@@ -216,7 +248,7 @@ impl<R: Read> Npy<R> {
         }
     }
 
-    fn convert<T: Copy>(
+    fn convert<T: Copy + Default>(
         self,
         expected: &str,
         convert: impl Fn(Number) -> Option<T>,
@@ -224,8 +256,12 @@ impl<R: Read> Npy<R> {
         let DType::Plain(type_str) = self.header.dtype() else {
             return Err(self.wrong_type(NUMBERS));
         };
+        let float = |value: f64| convert(Number::Float(value));
         match (type_str.type_char(), type_str.size_field()) {
-            (TypeChar::Bool, 1) => self.pull(expected, |v: bool| convert(integer(v))),
+            (TypeChar::Bool, 1) => self.pull(expected, |v: u8| match v {
+                0 | 1 => convert(integer(v)),
+                _ => None,
+            }),
             (TypeChar::Int, 1) => self.pull(expected, |v: i8| convert(integer(v))),
             (TypeChar::Int, 2) => self.pull(expected, |v: i16| convert(integer(v))),
             (TypeChar::Int, 4) => self.pull(expected, |v: i32| convert(integer(v))),
@@ -234,38 +270,57 @@ impl<R: Read> Npy<R> {
             (TypeChar::Uint, 2) => self.pull(expected, |v: u16| convert(integer(v))),
             (TypeChar::Uint, 4) => self.pull(expected, |v: u32| convert(integer(v))),
             (TypeChar::Uint, 8) => self.pull(expected, |v: u64| convert(integer(v))),
-            (TypeChar::Float, 4) => self.pull(expected, |v: f32| convert(Number::Float(v.into()))),
-            (TypeChar::Float, 8) => self.pull(expected, |v: f64| convert(Number::Float(v))),
+            (TypeChar::Float, 2) => self.pull(expected, |v: f16| float(v.to_f64())),
+            (TypeChar::Float, 4) => self.pull(expected, |v: f32| float(v.into())),
+            (TypeChar::Float, 8) => self.pull(expected, float),
             _ => Err(self.wrong_type(NUMBERS)),
         }
     }
 
-    fn pull<S: Deserialize + Copy + fmt::Display, T: Copy>(
+    /// Reads in pieces, each of which is converted at once: the numbers of a piece are looked at one by
+    /// one only where one of them is bad.
+    fn pull<S: Stored, T: Copy + Default>(
         self,
         expected: &str,
         convert: impl Fn(S) -> Option<T>,
     ) -> Result<Array<T>, DataError> {
         let Self { place, shape, n_values, header, mut reader } = self;
-        let order = header.order();
-        let stored = NpyFile::with_header(header, &mut reader).data::<S>().map_err(|error| {
-            DataError::Header { place: place.clone(), problem: error.to_string() }
-        })?;
+        let is_big = match header.dtype() {
+            DType::Plain(type_str) => type_str.endianness() == Endianness::Big,
+            _ => false,
+        };
+        let read = |bytes: &[u8]| S::from_bytes(bytes, is_big);
         let mut values = Vec::with_capacity(n_values.min(MAX_FIRST_VALUES));
-        for (position, value) in stored.enumerate() {
-            let value = match value {
-                Ok(value) => value,
-                Err(problem) => return Err(DataError::Unreadable { place, position, problem }),
-            };
-            let Some(converted) = convert(value) else {
-                let (value, expected) = (value.to_string(), expected.to_owned());
+        let mut piece = vec![0; PIECE_VALUES.min(n_values.max(1)) * S::N_BYTES];
+        while values.len() < n_values {
+            let n_bytes = PIECE_VALUES.min(n_values - values.len()) * S::N_BYTES;
+            let begin = values.len();
+            let outcome = fill(&mut reader, &mut piece[..n_bytes]);
+            let n_whole = outcome.as_ref().map_or_else(|(n_read, _)| *n_read, |()| n_bytes);
+            let stored = piece[..n_whole - n_whole % S::N_BYTES].chunks_exact(S::N_BYTES);
+            let mut is_good = true;
+            values.extend(stored.clone().map(|bytes| {
+                let value = convert(read(bytes));
+                is_good &= value.is_some();
+                value.unwrap_or_default()
+            }));
+            if !is_good {
+                let bad = |bytes: &&[u8]| convert(read(bytes)).is_none();
+                let position = stored.clone().position(|bytes| bad(&bytes)).unwrap_or(0);
+                let value =
+                    stored.clone().nth(position).map_or(String::new(), |b| read(b).to_string());
+                let (position, expected) = (begin + position, expected.to_owned());
                 return Err(DataError::BadValue { place, position, value, expected });
-            };
-            values.push(converted);
+            }
+            if let Err((_, problem)) = outcome {
+                let position = values.len();
+                return Err(DataError::Unreadable { place, position, problem });
+            }
         }
         if let Err(problem) = expect_end(reader) {
             return Err(DataError::Unreadable { place, position: n_values, problem });
         }
-        let (Order::Fortran, &[n_rows, n_cols]) = (order, &shape[..]) else {
+        let (Order::Fortran, &[n_rows, n_cols]) = (header.order(), &shape[..]) else {
             return Ok(Array { place, shape, values });
         };
         let values = transpose(n_rows, n_cols, &values);
@@ -273,11 +328,63 @@ impl<R: Read> Npy<R> {
     }
 }
 
+/// A number as it is stored.
+trait Stored: Copy + fmt::Display {
+    const N_BYTES: usize;
+
+    /// # Panics
+    /// If there are not [`Stored::N_BYTES`].
+    fn from_bytes(bytes: &[u8], is_big: bool) -> Self;
+}
+
+macro_rules! stored {
+    ($($number:ty),*) => {$(
+        impl Stored for $number {
+            const N_BYTES: usize = size_of::<Self>();
+
+            #[inline]
+            fn from_bytes(bytes: &[u8], is_big: bool) -> Self {
+                let mut word = [0; size_of::<Self>()];
+                word.copy_from_slice(bytes);
+                if is_big { Self::from_be_bytes(word) } else { Self::from_le_bytes(word) }
+            }
+        }
+    )*};
+}
+
+stored!(i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64);
+
+/// Reads until `bytes` is full; tells how many were read before what went wrong.
+fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> Result<(), (usize, io::Error)> {
+    let mut n_read = 0;
+    while n_read < bytes.len() {
+        match reader.read(&mut bytes[n_read..]) {
+            Ok(0) => {
+                let problem =
+                    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before it");
+                return Err((n_read, problem));
+            }
+            Ok(more) => n_read += more,
+            Err(problem) if problem.kind() == io::ErrorKind::Interrupted => {}
+            Err(problem) => return Err((n_read, problem)),
+        }
+    }
+    Ok(())
+}
+
 /// Reads on to the end, where an archive member's checksum is compared.
 fn expect_end(mut reader: impl Read) -> io::Result<()> {
     match reader.read(&mut [0])? {
         0 => Ok(()),
         _ => Err(io::Error::other("more bytes than the header announces")),
+    }
+}
+
+fn flag(number: Number) -> Option<u8> {
+    match number {
+        Number::Integer(0) | Number::Float(0.0) => Some(0),
+        Number::Integer(1) | Number::Float(1.0) => Some(1),
+        _ => None,
     }
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use sylvie_graph::Direction;
 
 use crate::error::DataError;
+use crate::split_rule::SplitRule;
 
 /// How a data set lies on disk, or that it is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,16 +19,49 @@ pub enum Format {
     GraphSaint,
     /// An npz with an edge list and several mask sets.
     Heterophilous,
+    /// A folder of the Open Graph Benchmark, as text or as arrays.
+    Ogb,
+    /// A folder with reddit_graph.npz and reddit_data.npz.
+    Reddit,
+    /// Pickles ind.NAME.x and so on.
+    Planetoid,
+    /// A folder with edges.csv, feat.npy and labels.csv.
+    EdgeList,
+    /// The same with edges.mtx.
+    MatrixMarket,
     /// A graph with planted communities, generated from `synthetic:key=value,...`.
     Synthetic,
 }
 
 impl Format {
     /// The words, for messages.
-    pub const CHOICES: &str = "arrays|gnn-benchmark|graphsaint|heterophilous|synthetic";
+    pub const CHOICES: &str = "arrays|gnn-benchmark|graphsaint|heterophilous|ogb|reddit|planetoid|edge-list|matrix-market|synthetic";
 
-    const ALL: [Self; 5] =
-        [Self::Arrays, Self::GnnBenchmark, Self::GraphSaint, Self::Heterophilous, Self::Synthetic];
+    const ALL: [Self; 10] = [
+        Self::Arrays,
+        Self::GnnBenchmark,
+        Self::GraphSaint,
+        Self::Heterophilous,
+        Self::Ogb,
+        Self::Reddit,
+        Self::Planetoid,
+        Self::EdgeList,
+        Self::MatrixMarket,
+        Self::Synthetic,
+    ];
+
+    /// Whether a data set is always a folder.
+    pub(crate) const fn is_folder(self) -> bool {
+        matches!(
+            self,
+            Self::Arrays
+                | Self::GraphSaint
+                | Self::Ogb
+                | Self::Reddit
+                | Self::EdgeList
+                | Self::MatrixMarket
+        )
+    }
 
     /// The word for it.
     #[must_use]
@@ -37,6 +71,11 @@ impl Format {
             Self::GnnBenchmark => "gnn-benchmark",
             Self::GraphSaint => "graphsaint",
             Self::Heterophilous => "heterophilous",
+            Self::Ogb => "ogb",
+            Self::Reddit => "reddit",
+            Self::Planetoid => "planetoid",
+            Self::EdgeList => "edge-list",
+            Self::MatrixMarket => "matrix-market",
             Self::Synthetic => "synthetic",
         }
     }
@@ -107,13 +146,15 @@ impl FromStr for Normalization {
 }
 
 /// How to read; the default recognises the format and changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadOptions {
     /// The format, or `None` to look at the path.
     pub format: Option<Format>,
     /// Whether inverse edges are added.
     pub direction: Direction,
-    /// Seed of the split where the set has none of its own.
+    /// Which split: the set's own, or one that is drawn.
+    pub split: SplitRule,
+    /// Seed of a drawn split.
     pub split_seed: u64,
     /// Which split where the set has several, from 0.
     pub split_index: usize,
@@ -126,6 +167,7 @@ impl Default for ReadOptions {
         Self {
             format: None,
             direction: Direction::Symmetric,
+            split: SplitRule::Given,
             split_seed: 1,
             split_index: 0,
             normalization: Normalization::None,

@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
-use sylvie_graph::Dataset;
+use sylvie_graph::{Dataset, DenseMatrix, Features};
 
 use crate::detect::detect;
+use crate::edge_list::Edges;
 use crate::error::{DataError, Place};
 use crate::file::expect_folder;
-use crate::options::{Format, ReadOptions};
-use crate::{arrays, gnn_benchmark, graphsaint, heterophilous, normalization, synthetic};
+use crate::options::{Format, Normalization, ReadOptions};
+use crate::{
+    arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, normalization, ogb, planetoid,
+    reddit, splits, synthetic,
+};
 
 /// Reads `source`, cleans its edges, normalises its features, and checks the whole.
 ///
@@ -34,11 +38,12 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         None => detect(source)?,
     };
     let path = Path::new(source);
-    if format != Format::Heterophilous && options.split_index > 0 {
+    let has_splits = matches!(format, Format::Heterophilous | Format::Ogb);
+    if !has_splits && options.split_index > 0 {
         let (place, index) = (Place::file(path), options.split_index);
         return Err(DataError::NoSuchSplit { place, index, n_splits: 1 });
     }
-    if matches!(format, Format::Arrays | Format::GraphSaint) {
+    if format.is_folder() {
         expect_folder(path)?;
     }
     let raw = match format {
@@ -46,13 +51,26 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         Format::GnnBenchmark => gnn_benchmark::read(path, options.split_seed)?,
         Format::GraphSaint => graphsaint::read(path)?,
         Format::Heterophilous => heterophilous::read(path, options.split_index)?,
+        Format::Ogb => ogb::read(path, options.split_index)?,
+        Format::Reddit => reddit::read(path)?,
+        Format::Planetoid => planetoid::read(path)?,
+        Format::EdgeList => edge_list::read(path, Edges::List, options.split_seed)?,
+        Format::MatrixMarket => edge_list::read(path, Edges::Matrix, options.split_seed)?,
         Format::Synthetic => synthetic::generate(source, options.split_seed)?,
     };
     let place = Place::file(path);
     let mut dataset = raw.clean(options.direction)?;
+    if let Some(split) =
+        splits::draw_by(&place, options.split, &dataset.labels, options.split_seed)?
+    {
+        dataset.split = split;
+    }
     dataset.check().map_err(DataError::graph(&place))?;
-    dataset.features =
-        normalization::apply(&place, dataset.features, &dataset.split, options.normalization)?;
-    dataset.check().map_err(DataError::graph(&place))?;
+    if options.normalization != Normalization::None {
+        let Dataset { features, split, .. } = &mut dataset;
+        let given = std::mem::replace(features, Features::Dense(DenseMatrix::default()));
+        *features = normalization::apply(&place, given, split, options.normalization)?;
+        dataset.check().map_err(DataError::graph(&place))?;
+    }
     Ok(dataset)
 }

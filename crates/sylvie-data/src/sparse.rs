@@ -11,6 +11,11 @@ const MIN_DENSE_CELLS: u128 = 1 << 24;
 /// Cells a stored value that a sparse matrix may take when dense.
 const MAX_CELLS_PER_STORED: u128 = 1 << 16;
 
+/// Rows that any sparse matrix may have.
+const MIN_ROWS: usize = 1 << 20;
+/// Rows a stored value that a sparse matrix may have.
+const MAX_ROWS_PER_STORED: usize = 1 << 6;
+
 /// The positions of a sparse matrix's stored values.
 pub(crate) struct Entries {
     pub(crate) n_rows: usize,
@@ -88,6 +93,16 @@ pub(crate) fn check_density(
     let allowed = MIN_DENSE_CELLS.max(n_stored as u128 * MAX_CELLS_PER_STORED);
     if n_rows as u128 * n_cols as u128 > allowed {
         return Err(DataError::TooSparse { place: place.clone(), n_rows, n_cols, n_stored });
+    }
+    Ok(())
+}
+
+/// Refuses a matrix of which nearly every row is empty: the rows are a number in a file, and each takes
+/// memory.
+pub(crate) fn check_n_rows(place: &Place, n_rows: usize, n_stored: usize) -> Result<(), DataError> {
+    if n_rows > MIN_ROWS.max(n_stored.saturating_mul(MAX_ROWS_PER_STORED)) {
+        let (value, expected) = (format!("{n_rows} rows"), format!("fewer for {n_stored} values"));
+        return Err(DataError::BadValue { place: place.clone(), position: 0, value, expected });
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use sylvie_random::{Coordinates, Sequence, Stream};
 
 use crate::error::{DataError, Place};
 use crate::npy::{Kind, Npy};
+use crate::split_rule::SplitRule;
 
 /// Training nodes a class in a drawn split.
 const N_TRAIN_PER_CLASS: usize = 20;
@@ -59,16 +60,57 @@ pub(crate) fn draw(labels: &Labels, seed: u64) -> Split {
     let Labels::Single { n_classes, classes } = labels else {
         return halves_and_quarters(labels.n_nodes(), seed);
     };
-    let mut roles = vec![Role::None; classes.len()];
-    let mut n_seen = vec![0_usize; *n_classes as usize];
-    for node in shuffled(classes.len(), seed) {
-        if !labels.is_labelled(node as usize) {
-            continue;
+    per_class(*n_classes, classes, [N_TRAIN_PER_CLASS, N_VAL_PER_CLASS], seed)
+}
+
+/// The split that `rule` asks for; `None` for the set's own.
+///
+/// # Errors
+/// Nodes a class where nodes have several.
+pub(crate) fn draw_by(
+    place: &Place,
+    rule: SplitRule,
+    labels: &Labels,
+    seed: u64,
+) -> Result<Option<Split>, DataError> {
+    match (rule, labels) {
+        (SplitRule::Given, _) => Ok(None),
+        (SplitRule::Random { train, val }, _) => Ok(Some(shares(labels, [train, val], seed))),
+        (SplitRule::PerClass { train, val }, Labels::Single { n_classes, classes }) => {
+            let counts = [train as usize, val as usize];
+            Ok(Some(per_class(*n_classes, classes, counts, seed)))
         }
-        let n_seen = &mut n_seen[classes[node as usize] as usize];
+        (SplitRule::PerClass { .. }, Labels::Multi { .. }) => {
+            Err(DataError::NoClassOfItsOwn { place: place.clone() })
+        }
+    }
+}
+
+fn shares(labels: &Labels, [train, val]: [f64; 2], seed: u64) -> Split {
+    let mut nodes = shuffled(labels.n_nodes(), seed);
+    nodes.retain(|&node| labels.is_labelled(node as usize));
+    let count = |share: f64| (share * nodes.len() as f64).round() as usize;
+    let (n_train, n_val) = (count(train), count(val));
+    let mut roles = vec![Role::None; labels.n_nodes()];
+    for (position, &node) in nodes.iter().enumerate() {
+        roles[node as usize] = match position {
+            position if position < n_train => Role::Train,
+            position if position < n_train + n_val => Role::Val,
+            _ => Role::Test,
+        };
+    }
+    Split::new(roles)
+}
+
+fn per_class(n_classes: u32, classes: &[u32], [train, val]: [usize; 2], seed: u64) -> Split {
+    let mut roles = vec![Role::None; classes.len()];
+    let mut n_seen = vec![0_usize; n_classes as usize];
+    for node in shuffled(classes.len(), seed) {
+        // Nodes without a class have no counter either.
+        let Some(n_seen) = n_seen.get_mut(classes[node as usize] as usize) else { continue };
         roles[node as usize] = match *n_seen {
-            n if n < N_TRAIN_PER_CLASS => Role::Train,
-            n if n < N_TRAIN_PER_CLASS + N_VAL_PER_CLASS => Role::Val,
+            n if n < train => Role::Train,
+            n if n < train + val => Role::Val,
             _ => Role::Test,
         };
         *n_seen += 1;

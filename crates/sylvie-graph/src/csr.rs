@@ -1,5 +1,8 @@
 //! Sparse structure without values: 32-bit columns, 64-bit row offsets.
 
+use std::ops::Range;
+
+use rayon::prelude::*;
 use sprs::CsStructureI;
 
 use crate::error::GraphError;
@@ -49,10 +52,19 @@ impl Csr {
         n_cols: usize,
         pairs: &[(u32, u32)],
     ) -> Result<Self, GraphError> {
+        Self::from_pair_iter(n_rows, n_cols, pairs.iter().copied())
+    }
+
+    /// [`Csr::from_pairs`] of what need not lie in memory; gone through twice.
+    pub(crate) fn from_pair_iter(
+        n_rows: usize,
+        n_cols: usize,
+        pairs: impl Iterator<Item = (u32, u32)> + Clone,
+    ) -> Result<Self, GraphError> {
         check_n_nodes(n_rows)?;
         check_n_nodes(n_cols)?;
         let mut offsets = vec![0_u64; n_rows + 1];
-        for (position, &(row, column)) in pairs.iter().enumerate() {
+        for (position, (row, column)) in pairs.clone().enumerate() {
             for (index, bound) in [(row, n_rows), (column, n_cols)] {
                 if index as usize >= bound {
                     let index = u64::from(index);
@@ -65,28 +77,14 @@ impl Csr {
             offsets[row + 1] += offsets[row];
         }
         let mut next = offsets.clone();
-        let mut columns = vec![0_u32; pairs.len()];
-        for &(row, column) in pairs {
+        let mut columns = vec![0_u32; offsets[n_rows] as usize];
+        for (row, column) in pairs {
             columns[next[row as usize] as usize] = column;
             next[row as usize] += 1;
         }
-        let mut indptr = Vec::with_capacity(n_rows + 1);
-        let mut n_kept = 0;
-        indptr.push(0);
-        for row in 0..n_rows {
-            let (begin, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-            columns[begin..end].sort_unstable();
-            let row_start = n_kept;
-            for position in begin..end {
-                let column = columns[position];
-                if n_kept == row_start || columns[n_kept - 1] != column {
-                    columns[n_kept] = column;
-                    n_kept += 1;
-                }
-            }
-            indptr.push(n_kept as u64);
-        }
-        columns.truncate(n_kept);
+        drop(next);
+        sort_rows(&offsets, &mut columns);
+        let indptr = drop_repeated(&offsets, &mut columns);
         Ok(Self::from_parts(n_rows, n_cols, indptr, columns))
     }
 
@@ -168,14 +166,25 @@ impl Csr {
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         assert_eq!(self.structure.shape(), other.structure.shape(), "shapes of a union");
-        let mut indptr = Vec::with_capacity(self.n_rows() + 1);
-        let mut indices = Vec::with_capacity(self.n_edges().max(other.n_edges()));
-        indptr.push(0);
-        for row in 0..self.n_rows() {
-            merge_sorted(self.row(row), other.row(row), &mut indices);
-            indptr.push(indices.len() as u64);
+        let n_rows = self.n_rows();
+        // Counted first, so that rows are written to where they belong, by all threads.
+        let mut indptr = vec![0_u64; n_rows + 1];
+        indptr[1..].par_iter_mut().enumerate().for_each(|(row, length)| {
+            *length = count_merged(self.row(row), other.row(row));
+        });
+        for row in 0..n_rows {
+            indptr[row + 1] += indptr[row];
         }
-        Self::from_parts(self.n_rows(), self.n_cols(), indptr, indices)
+        let mut indices = vec![0_u32; indptr[n_rows] as usize];
+        rows_in_pieces(&indptr, &mut indices).into_par_iter().for_each(|(rows, mut piece)| {
+            for row in rows {
+                let length = (indptr[row + 1] - indptr[row]) as usize;
+                let (merged, rest) = piece.split_at_mut(length);
+                merge_sorted(self.row(row), other.row(row), merged);
+                piece = rest;
+            }
+        });
+        Self::from_parts(n_rows, self.n_cols(), indptr, indices)
     }
 
     /// The edges between members, under the same node numbers; rows of other nodes are empty.
@@ -225,12 +234,80 @@ pub(crate) fn check_offsets(indptr: &[u64], n_indices: usize) -> Result<(), Grap
     Ok(())
 }
 
-fn merge_sorted(mut left: &[u32], mut right: &[u32], out: &mut Vec<u32>) {
+/// Columns that a thread takes at once, or a row of more.
+const PIECE_COLUMNS: u64 = 1 << 16;
+
+/// Cuts the columns into pieces of whole rows.
+fn rows_in_pieces<'a>(
+    offsets: &[u64],
+    mut columns: &'a mut [u32],
+) -> Vec<(Range<usize>, &'a mut [u32])> {
+    let n_rows = offsets.len() - 1;
+    let mut pieces = Vec::new();
+    let mut begin = 0;
+    for row in 0..n_rows {
+        let length = offsets[row + 1] - offsets[begin];
+        if length >= PIECE_COLUMNS || row + 1 == n_rows {
+            let (piece, rest) = columns.split_at_mut(length as usize);
+            pieces.push((begin..row + 1, piece));
+            columns = rest;
+            begin = row + 1;
+        }
+    }
+    pieces
+}
+
+fn sort_rows(offsets: &[u64], columns: &mut [u32]) {
+    rows_in_pieces(offsets, columns).into_par_iter().for_each(|(rows, mut piece)| {
+        for row in rows {
+            let (columns, rest) = piece.split_at_mut((offsets[row + 1] - offsets[row]) as usize);
+            // Files are sorted more often than not.
+            if !columns.is_sorted() {
+                columns.sort_unstable();
+            }
+            piece = rest;
+        }
+    });
+}
+
+/// Moves distinct columns of sorted rows together; gives back where rows begin then.
+fn drop_repeated(offsets: &[u64], columns: &mut Vec<u32>) -> Vec<u64> {
+    let mut indptr = Vec::with_capacity(offsets.len());
+    let mut n_kept = 0;
+    indptr.push(0);
+    for ends in offsets.windows(2) {
+        let row_start = n_kept;
+        for position in ends[0] as usize..ends[1] as usize {
+            let column = columns[position];
+            if n_kept == row_start || columns[n_kept - 1] != column {
+                columns[n_kept] = column;
+                n_kept += 1;
+            }
+        }
+        indptr.push(n_kept as u64);
+    }
+    columns.truncate(n_kept);
+    columns.shrink_to_fit();
+    indptr
+}
+
+fn count_merged(mut left: &[u32], mut right: &[u32]) -> u64 {
+    let mut n_distinct = 0;
     while let (Some(&l), Some(&r)) = (left.first(), right.first()) {
-        out.push(l.min(r));
+        n_distinct += 1;
         left = &left[usize::from(l <= r)..];
         right = &right[usize::from(r <= l)..];
     }
-    out.extend_from_slice(left);
-    out.extend_from_slice(right);
+    n_distinct + (left.len() + right.len()) as u64
+}
+
+/// Fills `out`, which is as long as [`count_merged`] says.
+fn merge_sorted(mut left: &[u32], mut right: &[u32], out: &mut [u32]) {
+    for slot in out {
+        let l = left.first().copied().unwrap_or(u32::MAX);
+        let r = right.first().copied().unwrap_or(u32::MAX);
+        *slot = l.min(r);
+        left = &left[usize::from(l <= r && !left.is_empty())..];
+        right = &right[usize::from(r <= l && !right.is_empty())..];
+    }
 }

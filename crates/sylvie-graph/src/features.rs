@@ -1,5 +1,6 @@
 //! Node features, dense or sparse.
 
+use rayon::prelude::*;
 use sprs::CsMatI;
 
 use crate::csr::{check_n_nodes, check_offsets};
@@ -281,20 +282,24 @@ impl Features {
     /// [`GraphError::NotFinite`] with the first that is not.
     pub fn check_finite(&self) -> Result<(), GraphError> {
         match self {
-            Self::Dense(matrix) => {
-                let bad = matrix.values().iter().position(|value| !value.is_finite());
-                bad.map_or(Ok(()), |at| {
-                    let (row, column) = (at / matrix.n_cols(), at % matrix.n_cols());
-                    Err(GraphError::NotFinite { row, column })
-                })
-            }
-            Self::Sparse(matrix) => {
-                let bad = matrix.values().iter().position(|value| !value.is_finite());
-                bad.map_or(Ok(()), |at| {
-                    let row = matrix.indptr().partition_point(|&end| end <= at as u64) - 1;
-                    Err(GraphError::NotFinite { row, column: matrix.indices()[at] as usize })
-                })
-            }
+            Self::Dense(matrix) => first_not_finite(matrix.values()).map_or(Ok(()), |at| {
+                let (row, column) = (at / matrix.n_cols(), at % matrix.n_cols());
+                Err(GraphError::NotFinite { row, column })
+            }),
+            Self::Sparse(matrix) => first_not_finite(matrix.values()).map_or(Ok(()), |at| {
+                let row = matrix.indptr().partition_point(|&end| end <= at as u64) - 1;
+                Err(GraphError::NotFinite { row, column: matrix.indices()[at] as usize })
+            }),
         }
     }
+}
+
+/// Position of the first value that is NaN or infinite, looked for by all threads.
+fn first_not_finite(values: &[f32]) -> Option<usize> {
+    const PIECE: usize = 1 << 14;
+    // Whole pieces are looked at without leaving early, which vector instructions can do.
+    let is_bad = |piece: &[f32]| !piece.iter().fold(true, |all, value| all & value.is_finite());
+    let piece = values.par_chunks(PIECE).position_first(is_bad)?;
+    let begin = piece * PIECE;
+    values[begin..].iter().position(|value| !value.is_finite()).map(|at| begin + at)
 }

@@ -20,7 +20,7 @@ pub enum PartitionError {
     /// METIS counts nodes in 32 bits, once a balance constraint.
     #[error(
         "{n_nodes} nodes are more than the {limit} that METIS can count; \
-         use --partitioner contiguous or --partitioner random"
+         use --partitioner fennel"
     )]
     TooManyNodes {
         /// Nodes there are.
@@ -31,7 +31,7 @@ pub enum PartitionError {
     /// METIS counts edges, and sums their weights, in 32 bits.
     #[error(
         "{n_edges} directed edges are more than the {limit} that METIS can count with \
-         --objective {objective}; use --partitioner contiguous or --partitioner random{}",
+         --objective {objective}; use --partitioner fennel{}",
         if *objective == Objective::Volume { ", or --objective cut" } else { "" }
     )]
     TooManyEdges {
@@ -64,7 +64,7 @@ pub enum PartitionError {
         source: metis::Error,
     },
     /// No partitioner has this name.
-    #[error("unknown partitioner {found:?}; there are metis, contiguous and random")]
+    #[error("unknown partitioner {found:?}; there are metis, fennel, contiguous and random")]
     UnknownMethod {
         /// The name given.
         found: String,

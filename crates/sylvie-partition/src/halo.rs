@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
 use sylvie_graph::{Assignment, Block, Csr, HaloPlan, PartGraph, SendList};
 
 /// Marks a node that no part has seen yet; no part has this number.
@@ -19,8 +20,9 @@ const NOBODY: u32 = u32::MAX;
 /// # Shapes
 /// `members`: one flag a node; `None` for all nodes.
 /// # Cost
-/// Linear in nodes, edges and parts, plus sorting each part's halo ids. Memory: the parts, and the
-/// induced graph when there are members.
+/// Linear in nodes, edges and parts, plus sorting each part's halo ids; parts are cut by all threads.
+/// Memory: the parts, twelve bytes a node and eight more a thread, and the induced graph when there are
+/// members.
 /// # Panics
 /// If `graph` is not square, or `assignment` or `members` is of another number of nodes.
 #[must_use]
@@ -30,9 +32,15 @@ pub fn build_parts(
     members: Option<&[bool]>,
 ) -> Vec<PartGraph> {
     let own_ids = own_ids(assignment, members);
-    let mut cutter = Cutter::new(induced(graph, assignment, members), assignment);
-    let mut parts: Vec<PartGraph> =
-        (0_u32..).zip(own_ids).map(|(part, own_ids)| cutter.cut(part, own_ids)).collect();
+    let cutter = Cutter::new(induced(graph, assignment, members), assignment, &own_ids);
+    let mut parts: Vec<PartGraph> = own_ids
+        .into_par_iter()
+        .enumerate()
+        .map_init(
+            || cutter.scratch(),
+            |scratch, (part, own_ids)| cutter.cut(scratch, part as u32, own_ids),
+        )
+        .collect();
     // Readers ascending, so each owner's send lists come out in their order.
     for reader in 0..parts.len() {
         for at in 1..parts[reader].blocks.len() {
@@ -74,8 +82,8 @@ pub fn build_part(
         .map(|(node, _)| node)
         .collect();
     sort_by_place(assignment, &mut own_ids);
-    let mut cutter = Cutter::new(graph, assignment);
-    let mut built = cutter.cut(part, own_ids);
+    let cutter = Cutter::new(graph, assignment, std::slice::from_ref(&own_ids));
+    let mut built = cutter.cut(&mut cutter.scratch(), part, own_ids);
     for (reader, rows) in cutter.readers(part) {
         push_send(&mut built.plan, reader, rows);
     }
@@ -87,6 +95,7 @@ pub fn build_part(
 #[derive(Debug)]
 pub struct PartCutter<'a> {
     cutter: Cutter<'a>,
+    scratch: Scratch,
     own_ids: Vec<Vec<u32>>,
     /// Row `v` lists the nodes that read `v`; `None` where they are those that `v` reads.
     reversed: Option<Csr>,
@@ -115,7 +124,8 @@ impl<'a> PartCutter<'a> {
     fn of(graph: Cow<'a, Csr>, assignment: &'a Assignment, members: Option<&[bool]>) -> Self {
         let reversed = Some(graph.transpose()).filter(|reversed| *reversed != *graph);
         let own_ids = own_ids(assignment, members);
-        Self { cutter: Cutter::new(graph, assignment), own_ids, reversed }
+        let cutter = Cutter::new(graph, assignment, &own_ids);
+        Self { scratch: cutter.scratch(), cutter, own_ids, reversed }
     }
 
     /// Cuts one part; nothing is left of those cut before.
@@ -129,7 +139,7 @@ impl<'a> PartCutter<'a> {
         let n_parts = self.own_ids.len();
         assert!((part as usize) < n_parts, "part {part} of {n_parts}");
         let own_ids = self.own_ids[part as usize].clone();
-        let mut built = self.cutter.cut(part, own_ids);
+        let mut built = self.cutter.cut(&mut self.scratch, part, own_ids);
         let reversed = self.reversed.as_ref().unwrap_or(&self.cutter.graph);
         let mut reads: Vec<(u32, u32)> = Vec::new();
         for (row, &id) in (0_u32..).zip(&built.own_ids) {
@@ -173,15 +183,20 @@ fn is_member(members: Option<&[bool]>, node: u32) -> bool {
     members.is_none_or(|members| members[node as usize])
 }
 
-/// Cuts parts, one after the other, with scratch that is as long as the graph has nodes.
+/// What cutting any part needs.
 #[derive(Debug)]
 struct Cutter<'a> {
     graph: Cow<'a, Csr>,
     assignment: &'a Assignment,
     owners: &'a [u32],
     n_parts: u32,
-    /// Where each node stands in its own part's `own_ids`; known once that part has been cut.
+    /// Where each node stands in its own part's `own_ids`.
     local: Vec<u32>,
+}
+
+/// What one part after the other is cut with.
+#[derive(Debug)]
+struct Scratch {
     /// The part that listed each node in its halo last.
     listed_by: Vec<u32>,
     /// Where each node stands in its block of the part that is being cut.
@@ -191,40 +206,44 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(graph: Cow<'a, Csr>, assignment: &'a Assignment) -> Self {
-        let n_nodes = graph.n_rows();
-        Self {
-            graph,
-            assignment,
-            owners: assignment.parts(),
-            n_parts: assignment.n_parts(),
-            local: vec![0; n_nodes],
+    /// For parts that own `own_ids`, or for some of them.
+    fn new(graph: Cow<'a, Csr>, assignment: &'a Assignment, own_ids: &[Vec<u32>]) -> Self {
+        let mut local = vec![0; graph.n_rows()];
+        for ids in own_ids {
+            for (position, &id) in (0_u32..).zip(ids) {
+                local[id as usize] = position;
+            }
+        }
+        let (owners, n_parts) = (assignment.parts(), assignment.n_parts());
+        Self { graph, assignment, owners, n_parts, local }
+    }
+
+    fn scratch(&self) -> Scratch {
+        let n_nodes = self.graph.n_rows();
+        Scratch {
             listed_by: vec![NOBODY; n_nodes],
             column: vec![0; n_nodes],
-            block_of: vec![0; assignment.n_parts() as usize],
+            block_of: vec![0; self.n_parts as usize],
         }
     }
 
     /// The part with its blocks and an empty plan.
-    fn cut(&mut self, part: u32, own_ids: Vec<u32>) -> PartGraph {
-        for (position, &id) in (0_u32..).zip(&own_ids) {
-            self.local[id as usize] = position;
-        }
-        let halo_ids = self.halo_ids(part, &own_ids);
+    fn cut(&self, scratch: &mut Scratch, part: u32, own_ids: Vec<u32>) -> PartGraph {
+        let halo_ids = self.halo_ids(scratch, part, &own_ids);
         let mut blocks = vec![BlockBuilder::new(part, own_ids.clone())];
         for same_owner in halo_ids.chunk_by(|&a, &b| self.owner(a) == self.owner(b)) {
             blocks.push(BlockBuilder::new(self.owner(same_owner[0]), same_owner.to_vec()));
         }
         for (at, block) in (0_u32..).zip(&blocks) {
-            self.block_of[block.owner as usize] = at;
+            scratch.block_of[block.owner as usize] = at;
             for (position, &id) in (0_u32..).zip(&block.column_ids) {
-                self.column[id as usize] = position;
+                scratch.column[id as usize] = position;
             }
         }
         for (row, &id) in (0_u32..).zip(&own_ids) {
             for &column in self.graph.row(id as usize) {
-                let at = self.block_of[self.owner(column) as usize];
-                blocks[at as usize].push(row, self.column[column as usize]);
+                let at = scratch.block_of[self.owner(column) as usize];
+                blocks[at as usize].push(row, scratch.column[column as usize]);
             }
         }
         PartGraph {
@@ -241,12 +260,12 @@ impl<'a> Cutter<'a> {
     }
 
     /// The nodes of others that `part` reads, by owner, then in the order of the assignment.
-    fn halo_ids(&mut self, part: u32, own_ids: &[u32]) -> Vec<u32> {
+    fn halo_ids(&self, scratch: &mut Scratch, part: u32, own_ids: &[u32]) -> Vec<u32> {
         let mut halo_ids = Vec::new();
         for &id in own_ids {
             for &column in self.graph.row(id as usize) {
-                if self.owner(column) != part && self.listed_by[column as usize] != part {
-                    self.listed_by[column as usize] = part;
+                if self.owner(column) != part && scratch.listed_by[column as usize] != part {
+                    scratch.listed_by[column as usize] = part;
                     halo_ids.push(column);
                 }
             }

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             cut.to_string(),
             "2147483648 directed edges are more than the 2147483647 that METIS can count with \
-             --objective cut; use --partitioner contiguous or --partitioner random"
+             --objective cut; use --partitioner fennel"
         );
         let volume = check_size(1 << 20, 800_000_000, Objective::Volume).unwrap_err();
         assert!(volume.to_string().ends_with("or --objective cut"), "{volume}");

@@ -11,6 +11,7 @@
 
 mod contiguous;
 mod error;
+mod fennel;
 mod folder;
 mod halo;
 mod kway;
@@ -23,6 +24,7 @@ mod repair;
 
 pub use contiguous::Contiguous;
 pub use error::PartitionError;
+pub use fennel::Fennel;
 pub use folder::{
     About, ArrayFault, CleaningCounts, Existing, FeatureKind, FolderError, FolderFault, FolderPart,
     LabelKind, Manifest, NewFolder, PartContents, PartFile, PartitionFolder, Source,

@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use crate::contiguous::Contiguous;
 use crate::error::PartitionError;
+use crate::fennel::Fennel;
 use crate::kway::{Metis, Objective};
 use crate::partitioner::Partitioner;
 use crate::random::Random;
 
-/// Which partitioner to use; written `metis`, `contiguous` or `random`.
+/// Which partitioner to use; written `metis`, `fennel`, `contiguous` or `random`.
 ///
 /// ```
 /// use sylvie_partition::{Method, Objective};
@@ -23,6 +24,8 @@ pub enum Method {
     /// [`Metis`].
     #[default]
     Metis,
+    /// [`Fennel`].
+    Fennel,
     /// [`Contiguous`].
     Contiguous,
     /// [`Random`].
@@ -35,6 +38,7 @@ impl Method {
     pub fn partitioner(self, objective: Objective, seed: u64) -> Box<dyn Partitioner> {
         match self {
             Self::Metis => Box::new(Metis { objective, seed, ..Metis::default() }),
+            Self::Fennel => Box::new(Fennel::default()),
             Self::Contiguous => Box::new(Contiguous),
             Self::Random => Box::new(Random { seed }),
         }
@@ -45,7 +49,7 @@ impl FromStr for Method {
     type Err = PartitionError;
 
     fn from_str(found: &str) -> Result<Self, Self::Err> {
-        [Self::Metis, Self::Contiguous, Self::Random]
+        [Self::Metis, Self::Fennel, Self::Contiguous, Self::Random]
             .into_iter()
             .find(|method| method.to_string() == found)
             .ok_or_else(|| PartitionError::UnknownMethod { found: found.to_owned() })
@@ -56,6 +60,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Metis => "metis",
+            Self::Fennel => "fennel",
             Self::Contiguous => "contiguous",
             Self::Random => "random",
         })

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod commands;
+mod converting;
 mod exchange;
 mod files;
 mod partitioned;

@@ -172,7 +172,8 @@ fn a_run_goes_on_between_threads_and_processes() {
 #[test]
 fn a_killed_rank_ends_the_job_and_the_run_goes_on_bit_for_bit() {
     let folder = tempfile::tempdir().unwrap();
-    let n_kills: usize = env::var("SYLVIE_KILLS").map_or(4, |count| count.parse().expect("a number"));
+    let n_kills: usize =
+        env::var("SYLVIE_KILLS").map_or(4, |count| count.parse().expect("a number"));
     for (name, policy) in [("sync", "--preset sylvie-s"), ("async", "--preset sylvie-a")] {
         let words = format!("--data {GRAPH} {policy} --parts 3 {SETTINGS} --checkpoint-every 2");
         let whole = folder.path().join(name);

@@ -7,10 +7,11 @@ use sylvie_graph::Direction;
 
 use crate::allocations::largest_during;
 use crate::samples::{self, Sample};
+use crate::{bodies, samples_pickle, samples_text};
 
 /// Far more than files of a few kilobytes should need: a zip library's window, the cells that any sparse
 /// matrix may take when dense (64 MiB), doubled by growth.
-const MAX_ALLOCATION: usize = 160 << 20;
+pub(crate) const MAX_ALLOCATION: usize = 160 << 20;
 
 #[derive(Clone, Debug)]
 enum Mutation {
@@ -106,10 +107,22 @@ proptest! {
 
     #[test]
     fn changed_files_are_read_or_refused(which in any::<Index>(), changes in changes()) {
-        let all = samples::all();
+        let mut all = [samples::all(), samples_text::all()].concat();
+        all.push(("planetoid", samples_pickle::ring()));
         let (name, sample) = &all[which.index(all.len())];
         let format = name.split(',').next().unwrap().parse().unwrap();
         read_changed(sample, format, &changes);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        body in prop::sample::select(bodies::ALL.to_vec()),
+        mut data in prop::collection::vec(any::<u8>(), 0..300),
+        head in prop::sample::select(bodies::HEADS.to_vec()),
+    ) {
+        data.splice(..0, head.iter().copied());
+        let ((), largest) = largest_during(|| body(&data));
+        prop_assert!(largest <= MAX_ALLOCATION, "{} bytes at once", largest);
     }
 
     /// Archives that are stored, where a change inside a member is hidden behind its checksum, are

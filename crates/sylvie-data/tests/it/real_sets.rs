@@ -24,7 +24,7 @@ const fn set(
     Expected { path, n_nodes, n_edges, n_features, n_classes, split }
 }
 
-const SETS: [Expected; 10] = [
+const SETS: [Expected; 14] = [
     set("gnn-benchmark/cora.npz", [2708, 10_556, 1433], 7, [140, 210, 2358]),
     set("gnn-benchmark/citeseer.npz", [3312, 9072, 3703], 6, [120, 180, 3012]),
     set("gnn-benchmark/cora_ml.npz", [2995, 16_316, 2879], 7, [140, 210, 2645]),
@@ -35,6 +35,10 @@ const SETS: [Expected; 10] = [
     set("heterophilous/chameleon_filtered.npz", [890, 17_708, 2325], 5, [409, 287, 194]),
     set("npz/amazon_photo.npz", [7650, 238_162, 745], 8, [4590, 1530, 1530]),
     set("npz/coauthor_physics.npz", [34_493, 495_924, 8415], 5, [20_695, 6898, 6900]),
+    set("ogb/photo", [7650, 238_162, 745], 8, [4590, 1530, 1530]),
+    set("reddit-layout/cora_ml", [2995, 16_316, 2879], 7, [1817, 279, 899]),
+    set("planetoid/ind.cora", [2708, 10_556, 1433], 7, [140, 500, 1000]),
+    set("planetoid/ind.citeseer", [3327, 9104, 3703], 6, [120, 500, 1000]),
 ];
 
 #[test]

@@ -57,8 +57,8 @@ fn paths_and_words() {
     std::fs::write(&text, "0 1\n").unwrap();
     let error = detect(text.to_str().unwrap()).unwrap_err();
     assert!(matches!(error, DataError::UnknownFormat { .. }), "{error}");
-    let word = "planetoid".parse::<Format>().unwrap_err().to_string();
-    assert_eq!(word, format!("unknown format `planetoid`: allowed are {}", Format::CHOICES));
+    let word = "pickled".parse::<Format>().unwrap_err().to_string();
+    assert_eq!(word, format!("unknown format `pickled`: allowed are {}", Format::CHOICES));
     let options = ReadOptions { format: Some(Format::Synthetic), ..ReadOptions::default() };
     assert!(read("elsewhere", &options).unwrap_err().to_string().contains("synthetic:key=value"));
 }

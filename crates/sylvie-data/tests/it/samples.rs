@@ -106,6 +106,7 @@ impl Sample {
 fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) {
     for (name, bytes) in files {
         let path: PathBuf = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
 }

@@ -15,6 +15,35 @@ fn edge_list() -> impl Strategy<Value = (usize, Vec<(u32, u32)>)> {
     })
 }
 
+/// Enough edges that several threads sort and merge rows, one row long enough for a thread of its own.
+#[test]
+fn many_edges_are_cleaned_as_few_are() {
+    let n_nodes = 100_000_u32;
+    let mut state = 1_u64;
+    let mut draw = |bound: u32| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % u64::from(bound)) as u32
+    };
+    let hub = (0..90_000).map(|node| (node, 7));
+    let edges: Vec<(u32, u32)> =
+        hub.chain((0..300_000).map(|_| (draw(n_nodes), draw(500)))).collect();
+    let distinct: BTreeSet<_> = edges.iter().copied().filter(|(s, t)| s != t).collect();
+    let both: BTreeSet<_> = distinct.iter().flat_map(|&(s, t)| [(t, s), (s, t)]).collect();
+    for (direction, expected) in [(Direction::Directed, &distinct), (Direction::Symmetric, &both)] {
+        let (graph, cleaning) = clean_edges(n_nodes as usize, &edges, direction).unwrap();
+        let found: BTreeSet<_> = (0..n_nodes)
+            .flat_map(|target| {
+                graph.row(target as usize).iter().map(move |&source| (source, target))
+            })
+            .collect();
+        assert!(found == *expected, "{direction:?}");
+        assert_eq!(graph.n_edges(), expected.len());
+        assert_eq!(cleaning.n_inverses_added, expected.len() - distinct.len());
+        assert!((0..n_nodes as usize).all(|row| graph.row(row).is_sorted()));
+    }
+}
+
 proptest! {
     #[test]
     fn cleaning_matches_sets((n_nodes, edges) in edge_list()) {

@@ -93,10 +93,17 @@ pub struct Source {
     pub format: Option<String>,
     /// What was done to features.
     pub normalize: String,
+    /// Which split: `given`, as in folders of before there were others, or the rule it was drawn by.
+    #[serde(default = "given")]
+    pub split: String,
     /// Seed of a drawn split.
     pub split_seed: u64,
     /// Which of several splits.
     pub split_index: u32,
+}
+
+fn given() -> String {
+    "given".to_owned()
 }
 
 /// How features are stored.

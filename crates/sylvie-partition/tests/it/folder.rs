@@ -23,6 +23,7 @@ pub(crate) fn about(inductive: bool) -> About {
             format: None,
             normalize: "none".to_owned(),
             split_seed: 5,
+            split: "given".to_owned(),
             split_index: 0,
         },
         partitioner: "metis".to_owned(),

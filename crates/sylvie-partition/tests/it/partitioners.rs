@@ -5,7 +5,8 @@ use std::thread;
 use proptest::prelude::*;
 use sylvie_graph::{Assignment, Csr, Direction, clean_edges};
 use sylvie_partition::{
-    Contiguous, Method, Metis, Objective, PartitionError, Partitioner, Quality, Random, quality,
+    Contiguous, Fennel, Method, Metis, Objective, PartitionError, Partitioner, Quality, Random,
+    quality,
 };
 
 use crate::graphs::planted;
@@ -17,7 +18,8 @@ fn metis(objective: Objective, seed: u64) -> Metis {
 }
 
 fn partitioners(seed: u64) -> Vec<Box<dyn Partitioner>> {
-    let mut all: Vec<Box<dyn Partitioner>> = vec![Box::new(Contiguous), Box::new(Random { seed })];
+    let mut all: Vec<Box<dyn Partitioner>> =
+        vec![Box::new(Contiguous), Box::new(Fennel::default()), Box::new(Random { seed })];
     all.extend(OBJECTIVES.map(|objective| Box::new(metis(objective, seed)) as _));
     all
 }
@@ -88,6 +90,24 @@ fn metis_sends_far_less_than_random_and_balances() {
                 assert!(found.node_balance < 1.1, "{context}");
                 assert!(found.train_balance < 1.3, "{context}");
             }
+        }
+    }
+}
+
+#[test]
+fn fennel_comes_near_metis_within_its_bounds() {
+    let graph = planted(40, 1);
+    let train: Vec<bool> = (0..graph.n_rows()).map(|v| v % 7 == 0 && v < 1400).collect();
+    for n_parts in [2, 4, 8] {
+        let random = figures(&Random { seed: 1 }, &graph, &train, n_parts);
+        let once = figures(&Fennel { passes: 1, ..Fennel::default() }, &graph, &train, n_parts);
+        let often = figures(&Fennel::default(), &graph, &train, n_parts);
+        let context = format!("{n_parts}: {once:?} {often:?}");
+        assert!(often.cut_edges * 2 < random.cut_edges, "{context}");
+        assert!(often.cut_edges < once.cut_edges, "{context}");
+        for found in [&once, &often] {
+            assert!(found.node_balance < 1.04, "{context}");
+            assert!(found.train_balance < 1.1, "{context}");
         }
     }
 }
@@ -183,19 +203,27 @@ fn settings_that_cannot_be_met_are_refused_with_their_numbers() {
         assert_eq!(run(4), PartitionError::TooManyParts { n_parts: 4, n_nodes: 3 });
         assert_eq!(run(4).to_string(), "4 parts are more than the graph's 3 nodes");
     }
+    for imbalance in [1.0, 0.5, 1.6, f64::INFINITY, f64::NAN] {
+        let strict = Fennel { imbalance, ..Fennel::default() };
+        let refused = strict.partition(&graph, &[true; 3], 2).unwrap_err();
+        assert!(matches!(refused, PartitionError::BadImbalance { .. }), "{refused}");
+    }
     for imbalance in [1.0, 0.5, 1.6, f32::INFINITY, f32::NAN] {
         let strict = Metis { imbalance, ..Metis::default() };
         let refused = strict.partition(&graph, &[true; 3], 2).unwrap_err();
         assert!(matches!(refused, PartitionError::BadImbalance { .. }), "{refused}");
     }
     let unknown = "kway".parse::<Method>().unwrap_err().to_string();
-    assert_eq!(unknown, "unknown partitioner \"kway\"; there are metis, contiguous and random");
+    assert_eq!(
+        unknown,
+        "unknown partitioner \"kway\"; there are metis, fennel, contiguous and random"
+    );
     assert!("edges".parse::<Objective>().is_err());
 }
 
 #[test]
 fn names_are_read_as_they_are_written() {
-    for method in [Method::Metis, Method::Contiguous, Method::Random] {
+    for method in [Method::Metis, Method::Fennel, Method::Contiguous, Method::Random] {
         assert_eq!(method.to_string().parse(), Ok(method));
         assert_eq!(method.partitioner(Objective::Cut, 1).name(), method.to_string());
     }
