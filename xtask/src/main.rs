@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 mod acceptance;
 mod ci;
+#[cfg(unix)]
+mod hosts;
 mod kernels;
 mod mpi_test;
 mod python_check;
@@ -45,7 +47,8 @@ enum Command {
     Ci,
     /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`,
     /// `cargo xtask bench ops` (operations of an epoch against the machine),
-    /// `cargo xtask bench policies` (ten minutes; `--quick` takes one).
+    /// `cargo xtask bench policies` (ten minutes; `--quick` takes one), `cargo xtask bench hosts` (over shaped
+    /// links between namespaces: Linux, root and Open MPI).
     Bench {
         /// What to measure, and its options.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -102,6 +105,14 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: Vec<String>) -> Result<()> {
+    #[cfg(unix)]
+    if arguments.first().is_some_and(|what| what == "hosts") {
+        let arguments =
+            hosts::HostsArguments::augment_args(clap::Command::new("cargo xtask bench hosts"))
+                .get_matches_from(arguments);
+        let arguments = hosts::HostsArguments::from_arg_matches(&arguments)?;
+        return hosts::run(&repository_root()?, &arguments);
+    }
     let run = Step::cargo("run --quiet --release --package sylvie-bench --");
     arguments.into_iter().fold(run, Step::argument).run(&repository_root()?)?;
     Ok(())
