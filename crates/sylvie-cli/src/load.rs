@@ -123,6 +123,10 @@ pub(crate) fn assign(
 pub(crate) fn identity(dataset: &Dataset, assignment: &Assignment) -> String {
     let mut sum = Sha256::new();
     assignment.parts().iter().for_each(|part| sum.update(part.to_le_bytes()));
+    if assignment.is_reordered() {
+        let nodes = 0..dataset.n_nodes() as u32;
+        nodes.for_each(|node| sum.update(assignment.place(node).to_le_bytes()));
+    }
     let sum = hexadecimal(&sum.finalize());
     format!("{} nodes, {} edges, parts {sum}", dataset.n_nodes(), dataset.graph.n_edges())
 }
