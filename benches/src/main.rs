@@ -11,6 +11,8 @@ use sylvie_lowbit::Width;
 
 mod codec;
 mod convergence;
+#[cfg(feature = "devices")]
+mod devices;
 mod metadata;
 mod ops;
 mod policies;
@@ -39,6 +41,9 @@ enum What {
     Convergence(convergence::ConvergenceArguments),
     /// Reading of data sets from a warm cache.
     Reading(reading::ReadingArguments),
+    /// A CUDA device: what is right on it, and how fast (`cargo xtask device-check`).
+    #[cfg(feature = "devices")]
+    Devices(devices::DevicesArguments),
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +73,8 @@ fn main() -> Result<()> {
         What::Policies(arguments) => policies::measure(&arguments)?,
         What::Convergence(arguments) => convergence::draw(&arguments)?,
         What::Reading(arguments) => reading::measure(&arguments)?,
+        #[cfg(feature = "devices")]
+        What::Devices(arguments) => devices::check(&arguments)?,
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Development commands of the workspace: `cargo xtask ci`, `bench`, `kernels`, `mpi-test`, `python-check`.
+//! Development commands of the workspace: `cargo xtask ci`, `bench`, `device-check`, `kernels`, `mpi-test`,
+//! `python-check`.
 //!
 //! Everything here starts other programs. None of the workspace's crates is linked, so that a crate
 //! that does not compile is reported by the step that compiles it, and not by the build of this one.
@@ -85,6 +86,19 @@ enum Command {
     ///
     /// Needs Python 3.9 or newer with venv; installs numpy and scipy into target/python-check.
     PythonCheck,
+    /// Checks a CUDA device: the suites that every backend passes, speeds against what it copies and
+    /// multiplies, trainings on host and device, ranks that share it, NCCL. A table, and a file of results.
+    ///
+    /// Takes some minutes on a machine with a driver, most of them to build; NVIDIA's cuBLAS and NCCL must be
+    /// where the loader finds them (docs/devices.md).
+    DeviceCheck {
+        /// On the emulated device: checks this command, and no device.
+        #[arg(long)]
+        standins: bool,
+        /// Options of `bench devices`, such as --device 1 or --out results.json.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -93,6 +107,9 @@ fn main() -> ExitCode {
         Command::Bench { arguments } => ("bench", bench(arguments)),
         Command::Kernels { fetch, check, assemble } => ("kernels", kernels(fetch, check, assemble)),
         Command::PythonCheck => ("python-check", python_check()),
+        Command::DeviceCheck { standins, arguments } => {
+            ("device-check", device_check(standins, arguments))
+        }
         Command::MpiTest { launcher, ranks } => ("mpi-test", mpi_test(&launcher, &ranks)),
     };
     match outcome {
@@ -131,6 +148,16 @@ fn kernels(fetches: bool, checks: bool, assembles: bool) -> Result<()> {
 fn python_check() -> Result<()> {
     let summary = python_check::run(&repository_root()?)?;
     println!("\npython-check: passed: {summary}");
+    Ok(())
+}
+
+fn device_check(standins: bool, arguments: Vec<String>) -> Result<()> {
+    let line = "run --quiet --release --package sylvie-bench --features devices -- devices";
+    let mut run = Step::cargo(line);
+    if standins {
+        run = run.argument("--standins");
+    }
+    arguments.into_iter().fold(run, Step::argument).run(&repository_root()?)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use sylvie::data::Format;
 use sylvie::partition::{Method, NodeOrder, Objective};
 
 use crate::convert::ConvertArgs;
+use crate::devices::Machine;
 use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
 
@@ -44,6 +45,9 @@ Examples:
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) data: DataFlags,
+    /// List CUDA devices instead.
+    #[arg(long)]
+    pub(crate) devices: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
@@ -122,10 +126,15 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE", help_heading = "Files and output")]
     pub(crate) trace: Option<PathBuf>,
     /// How ranks are joined: threads of this process, or mpi, processes on one host or several that a
-    /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi. Results are the same.
+    /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi; or nccl, threads whose messages go
+    /// from device to device. Results are the same.
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Transport::Threads,
           hide_possible_values = true, help_heading = "Ranks")]
     pub(crate) transport: Transport,
+    /// What ranks compute on: cpu, cuda (every device, in turn) or cuda: with numbers, as in cuda:0,1; ranks
+    /// share devices where there are fewer. `sylvie info --devices` lists them.
+    #[arg(long, value_name = "NAME", default_value_t = Machine::Cpu, help_heading = "Ranks")]
+    pub(crate) device: Machine,
     /// Seconds that a rank waits for another before the run fails; more than the longest layer or
     /// checkpoint takes. [default: 60 with mpi, 3600 with threads]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Ranks",
@@ -144,6 +153,7 @@ pub(crate) struct TrainArgs {
 pub(crate) enum Transport {
     Threads,
     Mpi,
+    Nccl,
 }
 
 impl TrainArgs {
@@ -151,7 +161,7 @@ impl TrainArgs {
     pub(crate) fn deadline(&self) -> Duration {
         // A thread that fails is seen at once; there the deadline only has to exceed the longest layer.
         let usual = match self.transport {
-            Transport::Threads => 3600,
+            Transport::Threads | Transport::Nccl => 3600,
             Transport::Mpi => 60,
         };
         Duration::from_secs(self.timeout.map_or(usual, u64::from))

@@ -10,6 +10,7 @@ use sylvie::graph::{Dataset, DegreeSummary, Features, Role, degree_summary, edge
 
 use crate::args::InfoArgs;
 use crate::console::{Console, score};
+use crate::devices;
 use crate::load;
 use crate::model_file::LabelKind;
 use crate::settings::RunSettings;
@@ -17,9 +18,12 @@ use crate::settings::RunSettings;
 /// Describes a graph.
 ///
 /// # Errors
-/// Whatever keeps the graph from being read.
+/// Whatever keeps the graph from being read, or devices from being listed.
 pub(crate) fn run(args: InfoArgs) -> Result<()> {
     let console = Console::json_if(args.json);
+    if args.devices {
+        return devices::list(console);
+    }
     let settings = RunSettings::of_data(args.data);
     let dataset = load::read(&settings, console)?;
     let info = console.during("counting", || Info::new(&settings, &dataset));

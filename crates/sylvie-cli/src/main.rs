@@ -14,6 +14,7 @@ mod clock;
 mod config;
 mod console;
 mod convert;
+mod devices;
 mod evaluate;
 mod exchange;
 mod fingerprint;

@@ -47,10 +47,20 @@ pub(crate) fn run<T: Send, E: Into<Error>>(
     options: RankOptions,
     body: impl Fn(&CpuBackend, &mut Threads<Bytes>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>> {
-    let RankOptions { n_ranks, n_threads, link, deadline } = options;
+    run_threads(options, |comm| body(&backend(options.n_threads)?, comm).map_err(Into::into))
+}
+
+/// As [`run`], for ranks that bring their own machine.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_threads<T: Send>(
+    options: RankOptions,
+    body: impl Fn(&mut Threads<Bytes>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let RankOptions { n_ranks, link, deadline, .. } = options;
     let options = ThreadOptions { deadline, link, ..ThreadOptions::default() };
-    let results =
-        run_ranks(n_ranks, &options, |comm| body(&backend(n_threads)?, comm).map_err(Into::into));
+    let results = run_ranks(n_ranks, &options, body);
     results.map_err(|error: RankError<Error>| {
         let what = error.to_string();
         match error {

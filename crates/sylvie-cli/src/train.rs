@@ -1,5 +1,6 @@
 //! `sylvie train`.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,20 +12,21 @@ use sylvie::pipeline::{
     CheckpointSink, Checkpoints, EpochRecord, Instruments, Observer, ObserverError, RankInput,
     RankState, Tracer, TrainError, TrainOutcome, TrainSettings, train_with_checkpoints,
 };
-use sylvie::tensor::CpuBackend;
+use sylvie::tensor::Wire;
 
 use crate::args::{TrainArgs, Transport};
 use crate::checkpoint::CheckpointFolder;
 use crate::clock::SystemClock;
 use crate::console::Console;
+use crate::devices::RankBody;
 use crate::prepared::{Prepared, Wanted, prepare};
-use crate::ranks::{Bytes, RankOptions};
+use crate::ranks::RankOptions;
 use crate::results::{Places, Recorder};
 use crate::settings::RunSettings;
 use crate::stopping::Stopping;
 use crate::task::Task;
 use crate::trace::Spans;
-use crate::{fingerprint, memory, processes, ranks};
+use crate::{devices, fingerprint, memory, processes};
 
 /// Trains a network and leaves a run folder where one is asked for.
 ///
@@ -32,7 +34,7 @@ use crate::{fingerprint, memory, processes, ranks};
 /// Settings, files or data that cannot be used; whatever ends the training early.
 pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
     match args.transport {
-        Transport::Threads => on_threads(&args),
+        Transport::Threads | Transport::Nccl => on_threads(&args),
         Transport::Mpi => processes::run(args),
     }
 }
@@ -103,24 +105,46 @@ fn train_ranks(
         link: settings.exchange.link.0,
         deadline: args.deadline(),
     };
-    let outcomes = ranks::run(options, |backend, comm| {
+    let place = place.as_deref();
+    let body =
+        Body { inputs, bases, train_settings, settings, instruments, stopping, place, recorder };
+    let outcomes = devices::run(options, (&args.device, args.transport), &body)?;
+    let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
+    Ok((outcome, body.recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// What every rank trains with.
+struct Body<'a> {
+    inputs: &'a [RankInput],
+    /// One a rank, taken once.
+    bases: Vec<Mutex<Option<Basis>>>,
+    train_settings: &'a TrainSettings,
+    settings: &'a RunSettings,
+    instruments: Instruments<'a>,
+    stopping: &'a Stopping,
+    place: Option<&'a Path>,
+    recorder: Mutex<Recorder>,
+}
+
+impl RankBody<TrainOutcome> for Body<'_> {
+    fn run<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+        &self,
+        backend: &B,
+        comm: &mut C,
+    ) -> Result<TrainOutcome> {
         let rank = comm.rank();
-        let basis = bases[rank].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let basis = self.bases[rank].lock().unwrap_or_else(PoisonError::into_inner).take();
         let basis = basis.context("a rank begins once")?;
         let mut first = |record: &EpochRecord| -> Result<(), ObserverError> {
-            let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
             recorder.record(record).map_err(Into::into)
         };
         let mut others = |_: &EpochRecord| -> Result<(), ObserverError> { Ok(()) };
         let observer: &mut dyn Observer = if rank == 0 { &mut first } else { &mut others };
-        let place = place.as_deref();
-        let run = basis.begin(place, settings, stopping)?;
-        let outcome =
-            run.train((backend, comm), &inputs[rank], train_settings, instruments, observer)?;
-        anyhow::Ok(outcome)
-    })?;
-    let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
-    Ok((outcome, recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        let run = basis.begin(self.place, self.settings, self.stopping)?;
+        let (input, settings) = (&self.inputs[rank], self.train_settings);
+        Ok(run.train((backend, comm), input, settings, self.instruments, observer)?)
+    }
 }
 
 /// What one rank begins with.
@@ -157,7 +181,7 @@ impl Basis {
     /// None that is known of: settings have a form in TOML.
     pub(crate) fn begin<'a>(
         self,
-        place: Option<&std::path::Path>,
+        place: Option<&Path>,
         settings: &RunSettings,
         stopping: &'a Stopping,
     ) -> Result<RankRun<'a>> {
@@ -188,9 +212,9 @@ impl RankRun<'_> {
     ///
     /// # Errors
     /// Whatever ends the training early.
-    pub(crate) fn train<C: Communicator<Buffer = Bytes>>(
+    pub(crate) fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
         mut self,
-        (backend, comm): (&CpuBackend, &mut C),
+        (backend, comm): (&B, &mut C),
         input: &RankInput,
         settings: &TrainSettings,
         instruments: Instruments<'_>,

@@ -104,6 +104,12 @@ pub enum CommError {
         /// Values of the peer.
         found: usize,
     },
+    /// The library or the device that moves messages failed.
+    #[error("the transport failed: {reason}")]
+    Transport {
+        /// What it said.
+        reason: String,
+    },
     /// A peer's message is not one of this program, or of another version of it.
     #[error("rank {peer} sent what this program cannot read; it may run another version")]
     Unreadable {

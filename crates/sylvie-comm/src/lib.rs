@@ -18,6 +18,8 @@
 //! With feature `mpi` there are `Mpi` and `run_mpi` besides: ranks are processes, on one host or many,
 //! started by an MPI library's launcher. A rank that fails ends the job there, on every host.
 //!
+//! With feature `nccl` there is `Nccl`: ranks with a GPU each, whose messages stay in the memory of devices.
+//!
 //! What this crate must never know: graphs, rows, bit widths. It counts payload and metadata bytes
 //! because the caller says which is which.
 //!
@@ -39,6 +41,8 @@ mod error;
 mod link;
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(feature = "nccl")]
+mod nccl;
 mod panic_text;
 mod reduction;
 mod tag;
@@ -50,6 +54,8 @@ pub use error::{CommError, Operation};
 pub use link::{LinkModel, LinkModelError};
 #[cfg(feature = "mpi")]
 pub use mpi::{Mpi, MpiError, MpiExchange, MpiFault, MpiOptions, mpi_library, run_mpi};
+#[cfg(feature = "nccl")]
+pub use nccl::{Nccl, NcclExchange, NcclOptions};
 pub use sylvie_random::Pass;
 pub use tag::{Purpose, Tag};
 pub use threads::{PendingExchange, RankError, ThreadOptions, Threads, run_ranks};

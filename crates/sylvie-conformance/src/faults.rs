@@ -87,7 +87,7 @@ impl Fallout {
 fn fail_last<R: Runner>(
     runner: &R,
     n_ranks: usize,
-    fail: impl Fn(&mut R::Comm) -> Result<(), CommError> + Sync,
+    fail: impl Fn(&mut R::Comm<'_>) -> Result<(), CommError> + Sync,
     check: impl Fn(Fallout),
 ) {
     let last = n_ranks - 1;
@@ -112,7 +112,7 @@ fn fail_last<R: Runner>(
 /// An abort wakes ranks in exchanges and collectives, names its rank and cause, and outweighs what the
 /// aborting rank returns.
 pub fn abort_reaches_everyone<R: Runner>(runner: &R, n_ranks: usize) {
-    let abort = |comm: &mut R::Comm| {
+    let abort = |comm: &mut R::Comm<'_>| {
         comm.abort("first");
         comm.abort("second");
         let rank = comm.rank();
@@ -195,7 +195,7 @@ fn assert_all_aborted(answers: Answers, rank: usize, n_expected: usize) {
 
 /// A panic ends every rank and is reported with its message.
 pub fn panic_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
-    let fail = |comm: &mut R::Comm| panic!("rank {} gives up on purpose", comm.rank());
+    let fail = |comm: &mut R::Comm<'_>| panic!("rank {} gives up on purpose", comm.rank());
     fail_last(runner, n_ranks, fail, |fallout| {
         fallout.assert_others_aborted();
         match fallout.error {
@@ -211,7 +211,7 @@ pub fn panic_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
 /// An error ends every rank and is reported as the rank returned it.
 pub fn error_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
     let own_error = || CommError::WrongLength { tag: WAITED, peer: 77, expected: 1, found: 2 };
-    let fail = |_: &mut R::Comm| Err(own_error());
+    let fail = |_: &mut R::Comm<'_>| Err(own_error());
     fail_last(runner, n_ranks, fail, |fallout| {
         fallout.assert_others_aborted();
         match fallout.error {
@@ -225,7 +225,7 @@ pub fn error_is_the_root_cause<R: Runner>(runner: &R, n_ranks: usize) {
 
 /// A rank that leaves although others wait for it is an error, not a hang.
 pub fn early_return_is_an_error<R: Runner>(runner: &R, n_ranks: usize) {
-    let leave = |_: &mut R::Comm| Ok(());
+    let leave = |_: &mut R::Comm<'_>| Ok(());
     fail_last(runner, n_ranks, leave, |fallout| match fallout.error {
         RankError::Failed { rank, source: CommError::Departed { peer, operation } } => {
             assert_ne!(rank, fallout.last);

@@ -8,11 +8,14 @@
 //! - [`faults`]: aborts, panics, early returns, broken plans, timeouts - for transports whose process
 //!   outlives a fault.
 //!
+//! A backend calls [`backend::follows_the_specification`].
+//!
 //! [`Jittered`] is also for the tests of whoever uses a communicator: it wraps any, and delays what it
 //! delivers at random.
 //!
 //! Every suite checks inside the ranks and panics on the first difference.
 
+pub mod backend;
 pub mod collectives;
 pub mod exchange;
 pub mod faults;
@@ -30,7 +33,7 @@ pub trait Runner: Sync {
     /// What its messages are made of.
     type Buffer: Send;
     /// Its communicator.
-    type Comm: Communicator<Buffer = Self::Buffer>;
+    type Comm<'a>: Communicator<Buffer = Self::Buffer>;
 
     /// Runs `body` as `n_ranks` ranks, or as those of them that live in this process.
     ///
@@ -39,7 +42,7 @@ pub trait Runner: Sync {
     fn run(
         &self,
         n_ranks: usize,
-        body: impl Fn(&mut Self::Comm) -> Result<(), CommError> + Sync,
+        body: impl Fn(&mut Self::Comm<'_>) -> Result<(), CommError> + Sync,
     ) -> Result<(), RankError<CommError>>;
 
     /// How many of `n_ranks` ranks live in this process: all, unless a rank is a process.
@@ -58,7 +61,7 @@ pub trait Runner: Sync {
 fn run_well<R: Runner>(
     runner: &R,
     n_ranks: usize,
-    body: impl Fn(&mut R::Comm) -> Result<(), CommError> + Sync,
+    body: impl Fn(&mut R::Comm<'_>) -> Result<(), CommError> + Sync,
 ) {
     if let Err(error) = runner.run(n_ranks, body) {
         panic!("{n_ranks} ranks do not succeed: {error:?}");

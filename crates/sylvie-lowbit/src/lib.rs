@@ -90,7 +90,7 @@
 //!
 //! # Features
 //! `std` (default): detection of the processor's instructions. Without it the crate is `no_std`, and the
-//! bytes are the same.
+//! bytes are the same. `cuda`: the codec on CUDA devices, whose libraries are loaded at run time.
 //!
 //! # Paper
 //! Equation 3: one group per row, `q = SR((h - min) / scale)`, `scale = (max - min) / B`. Equation 4:
@@ -107,6 +107,8 @@ extern crate std;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod codec;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod decode;
 mod draws;
 mod encode;
@@ -120,6 +122,8 @@ mod plain;
 mod width;
 
 pub use codec::RowCodec;
+#[cfg(feature = "cuda")]
+pub use cuda::{DeviceList, DeviceRows};
 pub use error::{DecodeError, EncodeError, ParseError};
 pub use metadata::MetadataType;
 pub use plain::Plain;

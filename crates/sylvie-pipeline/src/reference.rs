@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use sylvie_comm::{ThreadOptions, Threads, run_ranks};
+use sylvie_comm::{Communicator, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::{Metric, ModelConfig, NormKind, Weights};
 use sylvie_graph::{
     Assignment, Cleaning, Dataset, DenseMatrix, Direction, Features, Labels, Role, Split,
     clean_edges,
 };
 use sylvie_partition::build_parts;
-use sylvie_tensor::CpuBackend;
+use sylvie_tensor::{CpuBackend, Wire};
 
 use crate::communication::with_communication;
+use crate::error::TrainError;
 use crate::instruments::{Clock, Instruments};
 use crate::part_data::{PartData, RankInput};
 use crate::policy::{ExchangePolicy, Schedule};
@@ -116,7 +117,51 @@ fn settings(case: &Value, layers: &Value) -> TrainSettings {
 }
 
 /// Loss of every epoch, and the gradients of the first three, all tensors in a row.
-fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
+type Outcome = (Vec<f64>, Vec<Vec<f32>>);
+
+/// A kind of machine and transport that a case runs on.
+trait Place {
+    /// Runs every rank, by [`run_rank`]; gives back what rank 0 had.
+    fn run(inputs: &[RankInput], settings: &TrainSettings) -> Outcome;
+}
+
+/// The host, ranks being threads.
+struct OnCpu;
+
+impl Place for OnCpu {
+    fn run(inputs: &[RankInput], settings: &TrainSettings) -> Outcome {
+        let ranks = run_ranks(inputs.len(), &ThreadOptions::default(), |comm: &mut Threads<_>| {
+            run_rank(&CpuBackend::new(1), comm, inputs, settings)
+        });
+        ranks.expect("a run").remove(0)
+    }
+}
+
+fn run_rank<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+    backend: &B,
+    comm: &mut C,
+    inputs: &[RankInput],
+    settings: &TrainSettings,
+) -> Result<Outcome, TrainError> {
+    let input = &inputs[comm.rank()];
+    let instruments = Instruments::clock(&NoClock);
+    let mut run = Run::new(backend, comm, input, settings, instruments)?;
+    let needs = comm_needs::<B>(settings);
+    with_communication((backend, comm), instruments, needs, |handle| {
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        for epoch in 0..settings.n_epochs {
+            losses.push(run.epoch(handle, epoch, false)?.loss);
+            if epoch < 3 {
+                let reduced = run.gradients.as_ref().expect("reduced gradients");
+                gradients.push(reduced.flatten(backend));
+            }
+        }
+        run.drain(handle)?;
+        Ok((losses, gradients))
+    })
+}
+
+fn run_case<P: Place>(case: &Value) -> Outcome {
     let dataset = dataset(case);
     let parts = ids(&case["part"]);
     let n_parts = parts.iter().max().map_or(1, |part| part + 1);
@@ -125,31 +170,11 @@ fn run_case(case: &Value) -> (Vec<f64>, Vec<Vec<f32>>) {
         .into_iter()
         .map(|part| RankInput { training: PartData::gather(&dataset, part), evaluation: None })
         .collect();
-    let settings = settings(case, &case["weights"]);
-    let ranks = run_ranks(n_parts as usize, &ThreadOptions::default(), |comm: &mut Threads<_>| {
-        let backend = CpuBackend::new(1);
-        let input = &inputs[sylvie_comm::Communicator::rank(comm)];
-        let instruments = Instruments::clock(&NoClock);
-        let mut run = Run::new(&backend, comm, input, &settings, instruments)?;
-        let needs = comm_needs::<CpuBackend>(&settings);
-        with_communication((&backend, comm), instruments, needs, |handle| {
-            let (mut losses, mut gradients) = (Vec::new(), Vec::new());
-            for epoch in 0..settings.n_epochs {
-                losses.push(run.epoch(handle, epoch, false)?.loss);
-                if epoch < 3 {
-                    let reduced = run.gradients.as_ref().expect("reduced gradients");
-                    gradients.push(reduced.flatten(&backend));
-                }
-            }
-            run.drain(handle)?;
-            Ok((losses, gradients))
-        })
-    });
-    ranks.expect("a run").remove(0)
+    P::run(&inputs, &settings(case, &case["weights"]))
 }
 
-fn check_case(name: &str, case: &Value) {
-    let (losses, gradients) = run_case(case);
+fn check_case<P: Place>(name: &str, case: &Value) {
+    let (losses, gradients) = run_case::<P>(case);
     let epochs = case["epochs"].as_array().expect("epochs");
     assert_eq!(losses.len(), epochs.len(), "{name}: epochs");
     for (epoch, (loss, expected)) in losses.iter().zip(epochs).enumerate() {
@@ -177,14 +202,14 @@ fn check_case(name: &str, case: &Value) {
     }
 }
 
-fn check_cases(prefix: &str, n_least: usize) {
+fn check_cases<P: Place>(prefix: &str, n_least: usize) {
     let mut n_cases = 0;
     for entry in fs::read_dir(folder()).expect("the folder of reference cases") {
         let path = entry.expect("a folder entry").path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         if name.starts_with(prefix) {
             let text = fs::read_to_string(&path).expect("a reference case");
-            check_case(&name, &serde_json::from_str(&text).expect("a JSON file"));
+            check_case::<P>(&name, &serde_json::from_str(&text).expect("a JSON file"));
             n_cases += 1;
         }
     }
@@ -193,17 +218,79 @@ fn check_cases(prefix: &str, n_least: usize) {
 
 #[test]
 fn networks_on_one_part() {
-    check_cases("train_", 4);
+    check_cases::<OnCpu>("train_", 4);
 }
 
 #[test]
 fn networks_on_three_parts() {
-    check_cases("sync_", 4);
+    check_cases::<OnCpu>("sync_", 4);
 }
 
 /// Rows and gradients of the epoch before, zeros at first; every third epoch synchronous in half of
 /// the cases.
 #[test]
 fn stale_networks_on_three_parts() {
-    check_cases("async_", 8);
+    check_cases::<OnCpu>("async_", 8);
+}
+
+/// The same on emulated devices, whose messages stay there and go by NCCL, or come and go by the host.
+mod devices {
+    use sylvie_comm::{Nccl, NcclOptions};
+    use sylvie_cuda::{CudaBackend, OnDevice};
+
+    use super::*;
+
+    struct ByNccl;
+
+    impl Place for ByNccl {
+        fn run(inputs: &[RankInput], settings: &TrainSettings) -> Outcome {
+            sylvie_standins::install();
+            let ranks =
+                run_ranks(inputs.len(), &ThreadOptions::default(), |comm: &mut Threads<_>| {
+                    let backend = CudaBackend::<OnDevice>::open(comm.rank()).expect("a device");
+                    let device = backend.device().clone();
+                    let connected = Nccl::new(comm, device, NcclOptions::default());
+                    let mut comm = connected.expect("ranks connected by NCCL");
+                    run_rank(&backend, &mut comm, inputs, settings)
+                });
+            ranks.expect("a run").remove(0)
+        }
+    }
+
+    /// One device for all ranks.
+    struct ByTheHost;
+
+    impl Place for ByTheHost {
+        fn run(inputs: &[RankInput], settings: &TrainSettings) -> Outcome {
+            sylvie_standins::install();
+            let backend = CudaBackend::<sylvie_cuda::Staged>::open(3).expect("a device");
+            let ranks =
+                run_ranks(inputs.len(), &ThreadOptions::default(), |comm: &mut Threads<_>| {
+                    run_rank(&backend, comm, inputs, settings)
+                });
+            ranks.expect("a run").remove(0)
+        }
+    }
+
+    #[test]
+    fn networks_on_one_device() {
+        check_cases::<ByNccl>("train_", 4);
+        check_cases::<ByTheHost>("train_", 4);
+    }
+
+    #[test]
+    fn networks_on_three_devices() {
+        check_cases::<ByNccl>("sync_", 4);
+    }
+
+    #[test]
+    fn stale_networks_on_three_devices() {
+        check_cases::<ByNccl>("async_", 8);
+    }
+
+    #[test]
+    fn three_parts_share_a_device() {
+        check_cases::<ByTheHost>("sync_", 4);
+        check_cases::<ByTheHost>("async_", 8);
+    }
 }

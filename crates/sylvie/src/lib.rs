@@ -13,8 +13,12 @@
 //! | [`tensor`] | backend traits and the CPU backend |
 //! | [`gnn`] | GCN, GraphSAGE, GAT, losses, metrics |
 //! | [`pipeline`] | the training run |
+//!
+//! With feature `cuda` there is a module of that name besides: the backend on CUDA devices.
 
 pub use sylvie_comm as comm;
+#[cfg(feature = "cuda")]
+pub use sylvie_cuda as cuda;
 pub use sylvie_data as data;
 pub use sylvie_gnn as gnn;
 pub use sylvie_graph as graph;

@@ -6,20 +6,24 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use sylvie::comm::{Communicator as _, Mpi, MpiFault, MpiOptions, mpi_library, run_mpi};
-use sylvie::pipeline::{End, EpochRecord, Instruments, Observer, ObserverError};
+use sylvie::pipeline::{
+    End, EpochRecord, Instruments, Observer, ObserverError, RankInput, TrainOutcome, TrainSettings,
+};
+use sylvie::tensor::Wire;
 
 use super::hosts::threads_of_rank;
 use super::together::together;
 use crate::args::TrainArgs;
 use crate::clock::SystemClock;
 use crate::console::{Console, complain};
+use crate::devices::StagedBody;
 use crate::prepared::{Prepared, Wanted, prepare};
 use crate::results::{Places, Recorder};
 use crate::settings::RunSettings;
 use crate::stopping::Stopping;
 use crate::task::Task;
-use crate::train::{Basis, console};
-use crate::{memory, ranks, stopping, usage};
+use crate::train::{Basis, RankRun, console};
+use crate::{devices, memory, stopping, usage};
 
 /// Trains as one rank of a job that a launcher has started. Where a rank fails, this does not return:
 /// the whole job ends.
@@ -71,7 +75,6 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     let place = place_of_first(comm, recorder.as_ref().and_then(Recorder::place))?;
     let stopping = Stopping::listen()?;
     let run = basis.begin(place.as_deref(), settings, &stopping)?;
-    let backend = ranks::backend(settings.n_threads())?;
     let clock = SystemClock::start();
     let mut observe = |record: &EpochRecord| -> Result<(), ObserverError> {
         let Some(recorder) = &mut recorder else { return Ok(()) };
@@ -79,12 +82,30 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     };
     let observer: &mut dyn Observer = &mut observe;
     let instruments = Instruments::clock(&clock);
-    let outcome = run.train((&backend, comm), &input, &train_settings, instruments, observer)?;
+    let body = Body { run, comm, input: &input, settings: &train_settings, instruments, observer };
+    let outcome = devices::on_device(&args.device, rank, settings.n_threads(), body)?;
     let (peak, signal) = facts(comm, &stopping)?;
     match (&recorder, outcome.end) {
         (Some(recorder), _) => recorder.conclude((settings, &prepared), &outcome, (peak, signal)),
         (None, End::Stopped) => Ok(ExitCode::from(stopping::status(signal))),
         (None, _) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What this rank trains with, but for its machine.
+struct Body<'a> {
+    run: RankRun<'a>,
+    comm: &'a mut Mpi,
+    input: &'a RankInput,
+    settings: &'a TrainSettings,
+    instruments: Instruments<'a>,
+    observer: &'a mut dyn Observer,
+}
+
+impl StagedBody<TrainOutcome> for Body<'_> {
+    fn run<B: Wire<Bytes = Vec<u8>>>(self, backend: &B) -> Result<TrainOutcome> {
+        let Self { run, comm, input, settings, instruments, observer } = self;
+        Ok(run.train((backend, comm), input, settings, instruments, observer)?)
     }
 }
 

@@ -10,12 +10,12 @@ pub(crate) struct OnThreads(pub(crate) ThreadOptions);
 
 impl Runner for OnThreads {
     type Buffer = Vec<u8>;
-    type Comm = Threads<Vec<u8>>;
+    type Comm<'a> = Threads<Vec<u8>>;
 
     fn run(
         &self,
         n_ranks: usize,
-        body: impl Fn(&mut Self::Comm) -> Result<(), CommError> + Sync,
+        body: impl Fn(&mut Self::Comm<'_>) -> Result<(), CommError> + Sync,
     ) -> Result<(), RankError<CommError>> {
         run_ranks(n_ranks, &self.0, body).map(|values| assert_eq!(values.len(), n_ranks))
     }

@@ -12,7 +12,7 @@ pub(crate) struct OnMpi<'a> {
 
 impl Runner for OnMpi<'_> {
     type Buffer = Vec<u8>;
-    type Comm = Mpi;
+    type Comm<'a> = Mpi;
 
     fn run(
         &self,

@@ -4,6 +4,7 @@ mod adam;
 mod aggregation;
 mod attention;
 mod buffers;
+mod conformance;
 mod dropout;
 mod fused;
 mod losses;
