@@ -12,6 +12,9 @@ use crate::surroundings::{DATA_DIR, MPI_LAUNCHER, REFERENCE_DIR, Surroundings};
 /// The test command that README.md names, less the word cargo.
 const README_TEST: &str = "test --workspace";
 
+/// The features with which devices can be used.
+const DEVICES: &str = "sylvie-cli/nccl,sylvie-bench/devices";
+
 /// The steps, quickest to fail first. All builds but the trainings' share one profile's
 /// dependencies, and no step has features of its own: each set of either compiles everything anew.
 pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
@@ -22,6 +25,10 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     let mut steps = vec![
         Step::cargo("fmt --all --check"),
         Step::cargo("clippy --workspace --all-targets -- -D warnings"),
+        // Devices need no CUDA to be built for.
+        Step::cargo(&format!(
+            "clippy --workspace --all-targets --features {DEVICES} -- -D warnings"
+        )),
         test,
         Step::cargo("doc --workspace --no-deps").variable("RUSTDOCFLAGS", "-D warnings"),
     ];
@@ -84,6 +91,8 @@ mod tests {
             [
                 "cargo fmt --all --check",
                 "cargo clippy --workspace --all-targets -- -D warnings",
+                "cargo clippy --workspace --all-targets --features sylvie-cli/nccl,sylvie-bench/devices -- -D \
+                 warnings",
                 "cargo test --workspace",
                 "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps",
                 "cargo run --release -- train --out scratch/synthetic",

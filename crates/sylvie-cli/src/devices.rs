@@ -12,10 +12,14 @@ mod disabled;
 #[cfg(feature = "cuda")]
 mod enabled;
 
+#[cfg(all(feature = "mpi", not(feature = "cuda")))]
+pub(crate) use disabled::on_device;
 #[cfg(not(feature = "cuda"))]
-pub(crate) use disabled::{list, on_device, run};
+pub(crate) use disabled::{list, run};
+#[cfg(all(feature = "mpi", feature = "cuda"))]
+pub(crate) use enabled::on_device;
 #[cfg(feature = "cuda")]
-pub(crate) use enabled::{list, on_device, run};
+pub(crate) use enabled::{list, run};
 
 /// The machine that ranks compute on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +76,7 @@ pub(crate) trait RankBody<T>: Sync {
 }
 
 /// As [`RankBody`], for a rank whose communicator takes host bytes whatever the machine.
+#[cfg(feature = "mpi")]
 pub(crate) trait StagedBody<T> {
     /// Runs the rank to its end.
     ///

@@ -2,7 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use super::{Machine, RankBody, StagedBody};
+#[cfg(feature = "mpi")]
+use super::StagedBody;
+use super::{Machine, RankBody};
 use crate::args::Transport;
 use crate::console::Console;
 use crate::ranks::{self, RankOptions};
@@ -32,10 +34,7 @@ pub(crate) fn run<T: Send>(
 ///
 /// # Errors
 /// Those of the body; another machine.
-#[cfg_attr(
-    not(feature = "mpi"),
-    expect(dead_code, reason = "only ranks that are processes need it")
-)]
+#[cfg(feature = "mpi")]
 pub(crate) fn on_device<T>(
     machine: &Machine,
     _rank: usize,

@@ -7,7 +7,9 @@ use serde::Serialize;
 use sylvie::comm::{Communicator as _, Threads};
 use sylvie::cuda::{CudaBackend, DeviceInfo, Staged, devices};
 
-use super::{Machine, RankBody, StagedBody};
+#[cfg(feature = "mpi")]
+use super::StagedBody;
+use super::{Machine, RankBody};
 use crate::args::Transport;
 use crate::console::Console;
 use crate::ranks::{self, RankOptions};
@@ -107,10 +109,7 @@ fn by_nccl<T: Send>(
 ///
 /// # Errors
 /// Those of the body; a driver, library or device that is not there.
-#[cfg_attr(
-    not(feature = "mpi"),
-    expect(dead_code, reason = "only ranks that are processes need it")
-)]
+#[cfg(feature = "mpi")]
 pub(crate) fn on_device<T>(
     machine: &Machine,
     rank: usize,

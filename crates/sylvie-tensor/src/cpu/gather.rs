@@ -94,6 +94,10 @@ impl<const N: usize, const TAIL: bool> Registers<N, TAIL> {
     }
 
     /// Adds `values`, times `factor` where there is one.
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "lengths that are constants keep sums in registers"
+    )]
     #[inline(always)]
     fn add(&mut self, factor: Option<f32>, values: &[f32]) {
         let whole = values.as_chunks::<LANES>().0.first_chunk::<N>();
@@ -112,6 +116,10 @@ impl<const N: usize, const TAIL: bool> Registers<N, TAIL> {
     }
 
     /// The product with `values`, in eight sums side by side.
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "lengths that are constants keep sums in registers"
+    )]
     #[inline(always)]
     fn dot(&self, values: &[f32]) -> f32 {
         let whole = values.as_chunks::<LANES>().0.first_chunk::<N>();
