@@ -38,3 +38,8 @@ fn done<T>(result: Result<T, DeviceError>) -> T {
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or_else(|_| panic!("{n} rows, more than a kernel counts"))
 }
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

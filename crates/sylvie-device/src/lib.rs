@@ -24,3 +24,8 @@ pub use launch::Arg;
 pub use library::Library;
 pub use memory::{Memory, MemoryUse};
 pub use message::DeviceBytes;
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
