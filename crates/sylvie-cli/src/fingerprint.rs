@@ -71,7 +71,10 @@ impl Sum {
         self.number(u64::from(data.labels.n_classes()));
         match &data.labels {
             Labels::Single { classes, .. } => self.ids(classes),
-            Labels::Multi { values, .. } => self.list(values.iter().map(|&value| [value])),
+            Labels::Multi { values, labelled, .. } => {
+                self.list(values.iter().map(|&value| [value]));
+                self.list(labelled.iter().map(|&is_known| [u8::from(is_known)]));
+            }
         }
         self.list(data.roles.iter().map(|role| match role {
             Role::Train => [1_u8],
@@ -92,5 +95,55 @@ impl Sum {
             self.offsets(block.edges.indptr());
             self.ids(block.edges.indices());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sylvie::graph::{Assignment, DenseMatrix, Direction, Features, clean_edges};
+    use sylvie::partition::build_parts;
+
+    use super::*;
+
+    fn input(change: impl Fn(&mut PartData)) -> RankInput {
+        let (graph, _) = clean_edges(4, &[(0, 1), (1, 2)], Direction::Symmetric).unwrap();
+        let assignment = Assignment::new(1, vec![0; 4]).unwrap();
+        let graph = build_parts(&graph, &assignment, None).remove(0);
+        let features = DenseMatrix::new(4, 1, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
+        let mut training = PartData {
+            graph,
+            direction: Direction::Symmetric,
+            features: Features::Dense(features),
+            labels: Labels::multi(2, vec![0, 1, 1, 1, 0, 0, 1, 0]).unwrap(),
+            roles: vec![Role::Train, Role::Val, Role::Test, Role::None],
+        };
+        change(&mut training);
+        RankInput { training, evaluation: None }
+    }
+
+    #[test]
+    fn whatever_differs_changes_the_sum() {
+        let changes: [fn(&mut PartData); 7] = [
+            |_| {},
+            |data| data.roles[0] = Role::None,
+            |data| data.direction = Direction::Directed,
+            |data| data.graph.own_ids[3] = 7,
+            |data| data.labels = Labels::single(2, vec![0, 1, 1, 0]).unwrap(),
+            |data| {
+                if let Labels::Multi { labelled, .. } = &mut data.labels {
+                    labelled[2] = false;
+                }
+            },
+            |data| {
+                if let Features::Dense(features) = &mut data.features {
+                    features.values_mut()[0] = -1.0;
+                }
+            },
+        ];
+        let sums: std::collections::BTreeSet<String> =
+            changes.iter().map(|change| of(&input(change))).collect();
+        assert_eq!(sums.len(), changes.len());
+        let again = RankInput { evaluation: Some(input(|_| {}).training), ..input(|_| {}) };
+        assert!(!sums.contains(&of(&again)), "parts to evaluate on count too");
     }
 }
