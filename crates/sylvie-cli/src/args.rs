@@ -194,7 +194,8 @@ hidden_share is that part of them.
 
 checkpoints/epoch-N in it, with --checkpoint-every or after SIGINT, SIGTERM or SIGUSR1, which let the \
 epoch end: the state after N epochs, for --resume. --epochs, --patience, --checkpoint-every, --threads, \
---transport and --link may change on the way, and where the graph lies.
+--transport and --link may change on the way, and where the graph lies; an evaluation at the end of fewer epochs \
+counts like any other.
 
 --link is a model, not a measurement: one full-duplex link a host, shared fairly by its ranks, for halo \
 rows, all-reduce and evaluation alike. Headers, losses and switches are left out, so that a real network \

@@ -30,6 +30,16 @@ pub(crate) enum Machine {
     Cuda(Vec<usize>),
 }
 
+impl Machine {
+    /// The kind of machine, which decides the bits.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda(_) => "cuda",
+        }
+    }
+}
+
 impl FromStr for Machine {
     type Err = String;
 

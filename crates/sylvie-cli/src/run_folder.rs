@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use sylvie::data::shown;
 
 use crate::aside;
-use crate::checkpoint::{CHECKPOINTS, remove_all};
+use crate::checkpoint::{CHECKPOINTS, Resumable, remove_all};
 use crate::config;
 use crate::metrics::EpochLine;
 use crate::settings::RunSettings;
@@ -21,9 +21,9 @@ use crate::summary::Summary;
 /// Effective settings.
 pub(crate) const SETTINGS: &str = "run.toml";
 /// One JSON object an epoch.
-const METRICS: &str = "metrics.jsonl";
+pub(crate) const METRICS: &str = "metrics.jsonl";
 /// One JSON object about the run.
-const SUMMARY: &str = "summary.json";
+pub(crate) const SUMMARY: &str = "summary.json";
 /// The model with the best validation score.
 pub(crate) const MODEL: &str = "model.safetensors";
 /// All of them; the settings come last, so that what replaces them is there already.
@@ -254,6 +254,12 @@ impl OpenFolder {
         let mut metrics = metrics.with_context(|| shown(&path))?;
         let is_locked = matches!(metrics.try_lock(), Err(TryLockError::WouldBlock));
         ensure!(!is_locked, "another run is being written to {}", shown(folder));
+        let newest = Resumable::find(folder)?.n_epochs();
+        ensure!(
+            newest == n_epochs,
+            "{}: the run has gone on meanwhile, to {newest} epochs; start again",
+            shown(folder)
+        );
         let text = fs::read_to_string(&path).with_context(|| shown(&path))?;
         let mut lines = Vec::new();
         let mut length = 0;
@@ -279,6 +285,8 @@ impl OpenFolder {
         let cut = metrics.set_len(length).and_then(|()| metrics.seek(SeekFrom::End(0)));
         cut.with_context(|| shown(&path))?;
         aside::write(&folder.join(SETTINGS), settings.to_toml()?.as_bytes())?;
+        // It says that the run is over, which it is not any more.
+        remove(&folder.join(SUMMARY)).with_context(|| shown(&folder.join(SUMMARY)))?;
         let is_new = folder.file_name().is_some_and(|name| name == NEW);
         let parent = folder.parent().filter(|parent| is_new && parent.join(SETTINGS).is_file());
         let path = parent.unwrap_or(folder).to_owned();
@@ -323,12 +331,14 @@ impl OpenFolder {
             return Ok(());
         }
         self.metrics.sync_all().with_context(|| shown(&self.place.join(METRICS)))?;
+        // First, so that no run ever has another's.
+        let old = self.path.join(CHECKPOINTS);
+        remove_all(&old).with_context(|| shown(&old))?;
         for name in ALL {
             let path = self.path.join(name);
             fs::rename(self.place.join(name), &path).with_context(|| shown(&path))?;
         }
-        let (old, new) = (self.path.join(CHECKPOINTS), self.place.join(CHECKPOINTS));
-        remove_all(&old).with_context(|| shown(&old))?;
+        let new = self.place.join(CHECKPOINTS);
         if new.is_dir() {
             fs::rename(&new, &old).with_context(|| shown(&old))?;
         }

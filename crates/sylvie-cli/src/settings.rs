@@ -215,6 +215,22 @@ impl RunSettings {
     /// # Errors
     /// The first combination that cannot be.
     pub(crate) fn check(&self) -> Result<()> {
+        self.check_run()?;
+        let n_threads = u64::from(self.parts) * u64::from(self.n_threads());
+        ensure!(
+            n_threads <= u64::from(MAX_THREADS),
+            "{} parts of {} threads are more than {MAX_THREADS} threads",
+            self.parts,
+            self.n_threads()
+        );
+        Ok(())
+    }
+
+    /// The same for one rank among several processes, which share no limit of threads.
+    ///
+    /// # Errors
+    /// As [`RunSettings::check`].
+    pub(crate) fn check_run(&self) -> Result<()> {
         if self.model == ModelKind::Gcn && self.directed {
             bail!(
                 "gcn is defined for symmetric graphs only and --directed keeps edges one way; \
@@ -225,13 +241,6 @@ impl RunSettings {
         let model = self.model_config(1, 1);
         model.check().context("the network cannot be built")?;
         self.check_exchange(&model)?;
-        let n_threads = u64::from(self.parts) * u64::from(self.n_threads());
-        ensure!(
-            n_threads <= u64::from(MAX_THREADS),
-            "{} parts of {} threads are more than {MAX_THREADS} threads",
-            self.parts,
-            self.n_threads()
-        );
         Ok(())
     }
 

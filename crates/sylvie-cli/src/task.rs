@@ -11,6 +11,7 @@ use crate::args::TrainArgs;
 use crate::checkpoint::Resumable;
 use crate::model_file::ModelFile;
 use crate::partitioned::Given;
+use crate::run_folder::SUMMARY;
 use crate::settings::RunSettings;
 use crate::{config, partitioned};
 
@@ -24,6 +25,8 @@ const HARMLESS: [&str; 8] =
 pub(crate) struct Task {
     pub(crate) settings: RunSettings,
     pub(crate) partition: Option<PartitionFolder>,
+    /// What is computed on: cpu or cuda.
+    pub(crate) machine: &'static str,
     /// The checkpoint to go on from.
     pub(crate) resume: Option<Resumable>,
 }
@@ -50,7 +53,10 @@ impl Task {
         let has_parts = [base.as_ref(), Some(&args.flags)];
         let has_parts = has_parts.into_iter().flatten().any(|flags| flags.parts.is_some());
         if let Some(base) = base {
-            given.note(&base);
+            if resume.is_none() {
+                // What a checkpoint says is compared as a whole, below.
+                given.note(&base);
+            }
             settings.apply(base);
         }
         let before = resume.is_some().then(|| settings.clone());
@@ -64,20 +70,30 @@ impl Task {
             settings.threads = args.flags.threads;
         }
         let partition = partitioned::open(&mut settings, &given)?;
-        if let Some(n_ranks) = n_ranks {
-            check_ranks(&settings, n_ranks)?;
+        match n_ranks {
+            None => settings.check()?,
+            Some(n_ranks) => {
+                check_ranks(&settings, n_ranks)?;
+                settings.check_run()?;
+            }
         }
-        settings.check()?;
+        let machine = args.device.kind();
         if let (Some(checkpoint), Some(before)) = (&resume, before) {
             check_same(&before, &settings, checkpoint)?;
-            check_unfinished(&settings, checkpoint)?;
+            check_unfinished(args.resume.as_deref(), &settings, checkpoint)?;
+            ensure!(
+                machine == checkpoint.machine(),
+                "{} was computed on --device {}, and another gives other bits",
+                shown(checkpoint.path()),
+                checkpoint.machine()
+            );
         }
         let wants_checkpoints = args.flags.checkpoint_every.is_some_and(|every| every > 0);
         ensure!(
             !wants_checkpoints || args.out.is_some() || args.resume.is_some(),
             "--checkpoint-every needs a run folder to write to: --out"
         );
-        Ok(Self { settings, partition, resume })
+        Ok(Self { settings, partition, machine, resume })
     }
 
     /// The file of the weights that the run starts from; a run that goes on has its own.
@@ -135,17 +151,24 @@ fn check_same(before: &RunSettings, now: &RunSettings, checkpoint: &Resumable) -
 }
 
 /// Checks that there is something left to do.
-fn check_unfinished(settings: &RunSettings, checkpoint: &Resumable) -> Result<()> {
+///
+/// A run that was killed between its last checkpoint and its results has those left to write.
+fn check_unfinished(
+    run: Option<&Path>,
+    settings: &RunSettings,
+    checkpoint: &Resumable,
+) -> Result<()> {
+    let is_over = run.is_some_and(|run| run.join(SUMMARY).exists());
     let done = checkpoint.n_epochs();
     ensure!(
-        done < settings.epochs,
+        done < settings.epochs || done == settings.epochs && !is_over,
         "{}: {done} epochs are done, of {}; --epochs takes more",
         shown(checkpoint.path()),
         settings.epochs
     );
     let since_best = checkpoint.n_since_best();
     ensure!(
-        settings.patience == 0 || since_best < settings.patience,
+        settings.patience == 0 || since_best < settings.patience || !is_over,
         "{}: {since_best} evaluations brought no better score, and the patience is {}; --patience takes more",
         shown(checkpoint.path()),
         settings.patience

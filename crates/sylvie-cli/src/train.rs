@@ -55,7 +55,8 @@ fn on_threads(args: &TrainArgs) -> Result<ExitCode> {
     let train_settings = task.settings.train_settings(model.clone(), *metric, initial);
     let mut bases = Vec::with_capacity(inputs.len());
     for (rank, input) in inputs.iter().enumerate() {
-        bases.push(Mutex::new(Some(Basis::new(&task, (rank, inputs.len()), &prepared, input)?)));
+        let basis = Basis::new(&task, (rank, inputs.len()), &prepared, input)?;
+        bases.push(Mutex::new(Some(basis)));
     }
     let opened = places.open(args, &task, console)?;
     let recorder = Recorder::new(console, task.settings.epochs, *metric, opened);
@@ -153,6 +154,7 @@ pub(crate) struct Basis {
     rank: usize,
     n_ranks: usize,
     model: sylvie::gnn::ModelConfig,
+    machine: &'static str,
     /// Sum of the rank's data.
     data: String,
     state: Option<RankState>,
@@ -172,7 +174,8 @@ impl Basis {
         let data = fingerprint::of(input);
         let model = prepared.model.clone();
         let state = task.resume.as_ref().map(|from| from.state(rank, &model, &data));
-        Ok(Self { rank, n_ranks, model, data, state: state.transpose()? })
+        let machine = task.machine;
+        Ok(Self { rank, n_ranks, model, machine, data, state: state.transpose()? })
     }
 
     /// A run whose folder, where it has one, is at `place`.
@@ -185,12 +188,12 @@ impl Basis {
         settings: &RunSettings,
         stopping: &'a Stopping,
     ) -> Result<RankRun<'a>> {
-        let Self { rank, n_ranks, model, data, state } = self;
+        let Self { rank, n_ranks, model, machine, data, state } = self;
         let sink = match place {
             None => None,
             Some(place) => {
                 let ranks = (rank, n_ranks);
-                Some(CheckpointFolder::new(place, settings.to_toml()?, ranks, &model, data))
+                Some(CheckpointFolder::new(place, (settings, machine), ranks, &model, data)?)
             }
         };
         let every = (settings.checkpoint_every > 0).then_some(settings.checkpoint_every);

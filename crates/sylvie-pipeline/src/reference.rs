@@ -150,7 +150,7 @@ fn run_rank<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     with_communication((backend, comm), instruments, needs, |handle| {
         let (mut losses, mut gradients) = (Vec::new(), Vec::new());
         for epoch in 0..settings.n_epochs {
-            losses.push(run.epoch(handle, epoch, false)?.loss);
+            losses.push(run.epoch(handle, epoch, None)?.loss);
             if epoch < 3 {
                 let reduced = run.gradients.as_ref().expect("reduced gradients");
                 gradients.push(reduced.flatten(backend));

@@ -98,7 +98,7 @@ pub struct Checkpoints<'a> {
     /// Where states go, on all ranks or on none.
     pub sink: Option<&'a mut dyn CheckpointSink>,
     /// Epochs from one state to the next, the same on every rank; the last epoch's is kept too. Without,
-    /// a state is kept only where the run is stopped.
+    /// a state is kept where the run is stopped, and at the end of one that was resumed.
     pub every: Option<u32>,
     /// Set while the run goes on, it ends after the epoch: all ranks do, whichever was asked to.
     pub stop: Option<&'a AtomicBool>,
@@ -245,10 +245,13 @@ impl<'a, B: Wire> Run<'a, B> {
     ) -> Result<TrainOutcome, TrainError> {
         let settings = self.settings;
         let resumed = checkpoints.resume.take();
+        let is_resumed = resumed.is_some();
         let first = resumed.map(|state| self.resume(handle, state)).transpose()?.unwrap_or(0);
+        if is_resumed && settings.patience.is_some_and(|patience| self.n_since_best >= patience) {
+            return self.outcome(handle, first, End::Patience);
+        }
         for epoch in first..settings.n_epochs {
-            let is_asked = |stop: &AtomicBool| stop.load(Ordering::Relaxed);
-            let mut record = self.epoch(handle, epoch, checkpoints.stop.is_some_and(is_asked))?;
+            let mut record = self.epoch(handle, epoch, checkpoints.stop)?;
             let is_last = epoch + 1 == settings.n_epochs;
             let is_due = is_last || (epoch + 1).is_multiple_of(settings.eval_every.max(1));
             if is_due {
@@ -263,8 +266,13 @@ impl<'a, B: Wire> Run<'a, B> {
                 (.., true) => Some(End::Stopped),
                 _ => None,
             };
-            let is_over = |every| end.is_some() || (epoch + 1).is_multiple_of(every);
-            let is_kept = checkpoints.every.is_some_and(is_over) || end == Some(End::Stopped);
+            let is_due = checkpoints.every.is_some_and(|every| (epoch + 1).is_multiple_of(every));
+            let is_kept = match end {
+                None => is_due,
+                Some(End::Stopped) => true,
+                // A state of earlier must not outlive the run's end.
+                Some(_) => checkpoints.every.is_some() || is_resumed,
+            };
             if let Some(sink) = &mut checkpoints.sink
                 && is_kept
             {
@@ -282,7 +290,7 @@ impl<'a, B: Wire> Run<'a, B> {
         &mut self,
         handle: &CommHandle<B>,
         epoch: u32,
-        is_stopping: bool,
+        stop: Option<&AtomicBool>,
     ) -> Result<EpochRecord, TrainError> {
         let start = self.watch.now();
         let policy = &self.settings.exchange;
@@ -309,7 +317,8 @@ impl<'a, B: Wire> Run<'a, B> {
             metadata_bytes: sent.metadata_bytes,
             messages: sent.n_messages,
             reduce_bytes: traffic.reduced.n_bytes,
-            is_stopping,
+            // As late as can be: what comes now ends the run after this epoch and not after the next.
+            is_stopping: stop.is_some_and(|stop| stop.load(Ordering::Relaxed)),
         };
         let ranks = handle.all_gather(epoch, rank.to_bytes())?;
         let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {

@@ -83,6 +83,8 @@ struct Figures {
 /// A system that cannot have such hosts; a run that fails.
 pub(crate) fn run(root: &Path, arguments: &HostsArguments) -> Result<()> {
     ensure!(cfg!(target_os = "linux"), "hosts are made of Linux's namespaces, which are not here");
+    let user = Command::new("id").arg("-u").output().context("id, of coreutils")?;
+    ensure!(user.stdout == b"0\n", "only root may make namespaces and limit links");
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;

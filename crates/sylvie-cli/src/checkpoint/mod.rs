@@ -57,6 +57,8 @@ struct Head<T> {
 struct SharedHead {
     /// run.toml.
     settings: String,
+    /// What it was computed on: cpu or cuda.
+    machine: String,
     /// Steps of the optimiser.
     n_steps: u32,
     best_epoch: Option<u32>,

@@ -72,6 +72,11 @@ impl Resumable {
         &self.head.own.settings
     }
 
+    /// What it was computed on: cpu or cuda.
+    pub(crate) fn machine(&self) -> &str {
+        &self.head.own.machine
+    }
+
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.folder

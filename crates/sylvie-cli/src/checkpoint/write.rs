@@ -19,6 +19,8 @@ use super::{
     n_epochs_of, rank_file,
 };
 use crate::fingerprint::hexadecimal;
+use crate::run_folder::METRICS;
+use crate::settings::RunSettings;
 
 /// The checkpoints of one rank's run.
 ///
@@ -27,6 +29,9 @@ use crate::fingerprint::hexadecimal;
 pub(crate) struct CheckpointFolder {
     place: PathBuf,
     settings: String,
+    /// What tells this run from others.
+    run: String,
+    machine: &'static str,
     rank: usize,
     n_parts: usize,
     model: ModelConfig,
@@ -34,23 +39,36 @@ pub(crate) struct CheckpointFolder {
 }
 
 impl CheckpointFolder {
-    /// Below the run folder `run`, for a run with settings as in run.toml and data of this sum.
+    /// Below the run folder `run`, for a run on this kind of machine and data of this sum.
+    ///
+    /// # Errors
+    /// None that is known of: settings have a form in TOML.
     pub(crate) fn new(
         run: &Path,
-        settings: String,
+        (settings, machine): (&RunSettings, &'static str),
         (rank, n_parts): (usize, usize),
         model: &ModelConfig,
         data: String,
-    ) -> Self {
-        let place = run.join(CHECKPOINTS);
-        Self { place, settings, rank, n_parts, model: model.clone(), data }
+    ) -> Result<Self> {
+        // Hosts may differ in their cores, and the run is the same nevertheless.
+        let common = RunSettings { threads: None, ..settings.clone() }.to_toml()?;
+        Ok(Self {
+            place: run.join(CHECKPOINTS),
+            settings: settings.to_toml()?,
+            run: hexadecimal(&Sha256::digest(common.as_bytes())),
+            machine,
+            rank,
+            n_parts,
+            model: model.clone(),
+            data,
+        })
     }
 
     fn head<T>(&self, n_epochs: u32, own: T) -> Head<T> {
         Head {
             version: VERSION,
             sylvie: env!("CARGO_PKG_VERSION").to_owned(),
-            run: hexadecimal(&Sha256::digest(self.settings.as_bytes())),
+            run: self.run.clone(),
             n_epochs,
             parts: self.n_parts as u32,
             own,
@@ -94,6 +112,7 @@ impl CheckpointFolder {
         }
         let head = SharedHead {
             settings: self.settings.clone(),
+            machine: self.machine.to_owned(),
             n_steps: state.moments.n_steps,
             best_epoch: state.best.as_ref().map(|best| best.epoch),
             has_last: state.last.is_some(),
@@ -146,6 +165,13 @@ impl CheckpointFolder {
             );
         }
         sync_folder(&folder)?;
+        // A checkpoint is of no use without the epochs that lead to it.
+        if let Some(run) = self.place.parent() {
+            let metrics = run.join(METRICS);
+            let synced = fs::File::open(&metrics).and_then(|file| file.sync_all());
+            synced.with_context(|| shown(&metrics))?;
+            sync_folder(run)?;
+        }
         let whole = self.place.join(folder_name(n_epochs));
         fs::rename(&folder, &whole).with_context(|| shown(&whole))?;
         sync_folder(&self.place)?;

@@ -44,15 +44,19 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     let (rank, n_ranks) = (comm.rank(), comm.size());
     let console = if rank == 0 { console(args) } else { Console::quiet() };
     let n_threads = threads_of_rank(comm)?;
-    let (mut task, mut places) = together(comm, || {
+    let mut task = together(comm, || {
         let mut task = Task::new(args, Some(n_ranks as u32))?;
         ensure!(
             task.settings.exchange.link.0.is_none(),
             "--link models a network for ranks that are threads; ranks under MPI have a real one"
         );
         task.settings.threads.get_or_insert(n_threads);
-        let places = if rank == 0 { Some(Places::take(args, &task)?) } else { None };
-        Ok((task, places))
+        if rank == 0 {
+            // Nothing is kept of it until all ranks have read their parts: one that cannot ends this process,
+            // which would leave a folder behind.
+            drop(Places::take(args, &task)?);
+        }
+        Ok(task)
     })?;
     console.line(format!("{n_ranks} ranks under {}", mpi_library()))?;
     let wanted = Wanted::Of(rank as u32);
@@ -68,7 +72,10 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     let settings = &task.settings;
     let train_settings = settings.train_settings(prepared.model.clone(), prepared.metric, initial);
     let mut recorder = together(comm, || {
-        let Some(places) = &mut places else { return Ok(None) };
+        if rank > 0 {
+            return Ok(None);
+        }
+        let mut places = Places::take(args, &task)?;
         let opened = places.open(args, &task, console)?;
         Ok(Some(Recorder::new(console, settings.epochs, prepared.metric, opened)))
     })?;

@@ -47,10 +47,17 @@ fn a_run_goes_on_bit_for_bit() {
         train(&cut, &format!("{words} --epochs 4 --checkpoint-every 2"));
         assert_eq!(checkpoints(&cut), ["epoch-000004"], "{name}");
         kill(&cut, 1);
-        succeed(&format!("train --quiet --resume {} --epochs 7 --threads 2", cut.display()));
+        let resume = format!("train --quiet --resume {} --epochs 7 --threads 2", cut.display());
+        succeed(&resume);
         // The end of four epochs, at which the run was evaluated, falls on an evaluation anyway.
         assert_eq!(left(&cut), left(&whole), "{name}");
         assert_eq!(checkpoints(&cut), ["epoch-000007"], "{name}");
+        let (_, line) = fail(&resume);
+        assert!(line.contains("7 epochs are done"), "{line}");
+        // Killed after its last checkpoint, it has its results left to write.
+        kill(&cut, 0);
+        succeed(&resume);
+        assert_eq!(left(&cut), left(&whole), "{name}");
     }
 }
 
@@ -165,7 +172,9 @@ fn a_signal_ends_a_run_after_its_epoch() {
         command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         let metrics = out.join("metrics.jsonl");
+        let start = std::time::Instant::now();
         while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
+            assert!(start.elapsed() < Duration::from_secs(60), "no three epochs");
             sleep(Duration::from_millis(5));
         }
         let killed = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();

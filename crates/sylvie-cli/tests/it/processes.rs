@@ -182,7 +182,7 @@ fn a_killed_rank_ends_the_job_and_the_run_goes_on_bit_for_bit() {
             let out = folder.path().join(format!("{name}-{number}"));
             let job = start(3, &format!("train {words} --epochs 100000 --out {}", out.display()));
             // Another rank and another moment each time, some of them while a checkpoint is written.
-            wait_for_epochs(&out, 3 + 5 * number);
+            wait_for_epochs(&out, 3 + 2 * number);
             sleep(Duration::from_micros(700 * number as u64));
             let ranks = ranks_with(&out.display().to_string());
             assert_eq!(ranks.len(), 3);

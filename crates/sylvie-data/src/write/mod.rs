@@ -18,7 +18,7 @@ use crate::options::Format;
 use crate::sparse::check_density;
 use folder::NewFolder;
 
-/// The formats that [`write`] knows, for messages.
+/// The formats that [`write()`] knows, for messages.
 pub const WRITE_CHOICES: &str = "arrays|ogb|graphsaint|reddit";
 
 /// Writes `dataset` as the folder `out`, in `format`: arrays, ogb (as text), graphsaint or reddit.
