@@ -250,6 +250,8 @@ impl OpenFolder {
         n_epochs: u32,
     ) -> Result<(Self, Vec<EpochLine>)> {
         let path = folder.join(METRICS);
+        let found = fs::metadata(&path).with_context(|| shown(&path))?;
+        ensure!(found.is_file(), "{}: is no regular file", shown(&path));
         let metrics = OpenOptions::new().read(true).write(true).open(&path);
         let mut metrics = metrics.with_context(|| shown(&path))?;
         let is_locked = matches!(metrics.try_lock(), Err(TryLockError::WouldBlock));
@@ -261,8 +263,7 @@ impl OpenFolder {
             shown(folder)
         );
         let text = fs::read_to_string(&path).with_context(|| shown(&path))?;
-        let mut lines = Vec::new();
-        let mut length = 0;
+        let (mut lines, mut length, mut is_ended) = (Vec::new(), 0, true);
         for (number, line) in text.split_inclusive('\n').take(n_epochs as usize).enumerate() {
             let parsed: EpochLine = serde_json::from_str(line)
                 .with_context(|| format!("{}: line {}", shown(&path), number + 1))?;
@@ -275,6 +276,7 @@ impl OpenFolder {
             );
             lines.push(parsed);
             length += line.len() as u64;
+            is_ended = line.ends_with('\n');
         }
         ensure!(
             lines.len() == n_epochs as usize,
@@ -283,7 +285,9 @@ impl OpenFolder {
             lines.len()
         );
         let cut = metrics.set_len(length).and_then(|()| metrics.seek(SeekFrom::End(0)));
-        cut.with_context(|| shown(&path))?;
+        // A line whose end is missing must not run into the next.
+        let ended = cut.and_then(|_| if is_ended { Ok(()) } else { metrics.write_all(b"\n") });
+        ended.with_context(|| shown(&path))?;
         aside::write(&folder.join(SETTINGS), settings.to_toml()?.as_bytes())?;
         // It says that the run is over, which it is not any more.
         remove(&folder.join(SUMMARY)).with_context(|| shown(&folder.join(SUMMARY)))?;

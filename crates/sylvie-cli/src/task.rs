@@ -144,7 +144,7 @@ fn check_same(before: &RunSettings, now: &RunSettings, checkpoint: &Resumable) -
             was == is,
             "{} was written with --{flag} {was}, and a run cannot go on with {is}; what may change is {}",
             shown(checkpoint.path()),
-            HARMLESS.map(|key| format!("--{}", key.replace('_', "-"))).join(", ")
+            HARMLESS.map(|key| format!("--{}", key.replace('_', "-"))).join(", ") + ", --transport"
         );
     }
     Ok(())

@@ -47,7 +47,13 @@ impl Resumable {
             }
             bail!("{}: no checkpoint; --checkpoint-every of `train` makes them", shown(run));
         };
-        let (head, _) = file::read::<SharedHead>(&folder.join(SHARED))?;
+        let read = file::read::<SharedHead>(&folder.join(SHARED));
+        let (head, _) = read.with_context(|| {
+            format!(
+                "{} cannot be gone on from; an older checkpoint beside it is used once this one is moved away",
+                shown(&folder)
+            )
+        })?;
         ensure!(
             head.n_epochs == n_epochs,
             "{}: is of epoch {}, not of its folder's",

@@ -154,6 +154,33 @@ fn a_run_that_replaces_another_takes_its_checkpoints_along() {
     assert!(!out.join("checkpoints").exists(), "no run without checkpoints has another's");
 }
 
+#[test]
+fn metrics_that_were_cut_are_mended_and_what_are_none_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train(&out, &format!("--data {GRAPH} {SETTINGS} --epochs 3 --checkpoint-every 3"));
+    let path = out.join("metrics.jsonl");
+    let good = fs::read_to_string(&path).unwrap();
+    let resume = format!("train --quiet --resume {} --epochs", out.display());
+    fs::write(&path, good.trim_end()).unwrap();
+    succeed(&format!("{resume} 5"));
+    assert_eq!(computed(&out).len(), 5);
+
+    for (text, named) in [
+        (good.lines().next().unwrap().to_owned(), "1 epochs, but the checkpoint comes after 5"),
+        (good.replace("loss", "lost"), "metrics.jsonl: line 1"),
+        (good.repeat(2), "line 4 is of epoch 0"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let (_, line) = fail(&format!("{resume} 6"));
+        assert!(line.contains(named), "{line}");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let (_, line) = fail(&format!("{resume} 6"));
+    assert!(line.contains("no regular file"), "{line}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_a_run_after_its_epoch() {
