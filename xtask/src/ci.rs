@@ -18,7 +18,12 @@ const DEVICES: &str = "sylvie-cli/nccl,sylvie-bench/devices";
 /// The steps, quickest to fail first. All builds but the trainings' share one profile's
 /// dependencies, and no step has features of its own: each set of either compiles everything anew.
 pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
-    let mut test = Step::cargo(README_TEST);
+    // With a feature more where there is an MPI library: one build of all tests is enough.
+    let features = surroundings.mpi.as_ref().map_or("", |_| " --features sylvie-cli/mpi");
+    let mut test = Step::cargo(&format!("{README_TEST}{features}"));
+    if let Some(launcher) = &surroundings.mpi {
+        test = test.variable(MPI_LAUNCHER, launcher);
+    }
     if let Some(data) = &surroundings.data {
         test = test.variable(DATA_DIR, data);
     }
@@ -33,13 +38,9 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
         Step::cargo("doc --workspace --no-deps").variable("RUSTDOCFLAGS", "-D warnings"),
     ];
     if let Some(cases) = &surroundings.reference {
-        let reference = Step::cargo("test --workspace --tests reference::");
+        let line = format!("test --workspace{features} --tests reference::");
+        let reference = Step::cargo(&line);
         steps.push(reference.variable(REFERENCE_DIR, cases).check(Check::SomeTests));
-    }
-    if let Some(launcher) = &surroundings.mpi {
-        // All packages, as in the step before: fewer would unite their dependencies' features otherwise.
-        let jobs = Step::cargo("test --workspace --features sylvie-cli/mpi --test it processes::");
-        steps.push(jobs.variable(MPI_LAUNCHER, launcher).check(Check::SomeTests));
     }
     steps.push(acceptance::default_training(scratch));
     if let Some(data) = &surroundings.data {
@@ -114,10 +115,10 @@ mod tests {
         assert_eq!(
             added,
             [
-                "SYLVIE_DATA_DIR=\"graphs\" cargo test --workspace",
-                "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --tests reference::",
-                "SYLVIE_MPI_LAUNCHER=\"mpirun\" cargo test --workspace --features sylvie-cli/mpi --test it \
-                 processes::",
+                "SYLVIE_MPI_LAUNCHER=\"mpirun\" SYLVIE_DATA_DIR=\"graphs\" cargo test --workspace --features \
+                 sylvie-cli/mpi",
+                "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --features sylvie-cli/mpi --tests \
+                 reference::",
                 "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
                  --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
                 "cargo xtask python-check",
