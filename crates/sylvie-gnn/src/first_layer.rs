@@ -8,6 +8,7 @@ use sylvie_tensor::Backend;
 use crate::config::ModelKind;
 use crate::gcn;
 use crate::input::{Context, Input};
+use crate::neighbours;
 use crate::sage;
 use crate::structure::{gcn_factor, mean_factor};
 
@@ -80,10 +81,11 @@ fn dense_aggregate<B: Backend>(
         Features::Sparse(_) => panic!("sparse halo features beside dense own ones"),
     });
     let own = Input::dense(upload(own));
-    Input::dense(match kind {
-        ModelKind::Gcn => gcn::aggregate(ctx, &own, blocks),
-        _ => sage::aggregate(ctx, &own, blocks),
-    })
+    let weighting = match kind {
+        ModelKind::Gcn => gcn::WEIGHTING,
+        _ => sage::WEIGHTING,
+    };
+    Input::dense(neighbours::aggregate(ctx, weighting, &own, blocks))
 }
 
 /// Adds up sparse rows, one row of the result at a time.

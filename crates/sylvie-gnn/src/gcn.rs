@@ -8,7 +8,7 @@ use crate::factors::ColumnFactors;
 use crate::input::{Context, Input};
 use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
-const WEIGHTING: Weighting = Weighting::Symmetric;
+pub(crate) const WEIGHTING: Weighting = Weighting::Symmetric;
 
 /// The sum over the rows read so far.
 pub(crate) struct GcnPartial<B: Backend> {
@@ -46,19 +46,6 @@ pub(crate) fn finish<B: Backend>(
     partial: GcnPartial<B>,
 ) -> (B::Matrix, SavedSum<B>) {
     neighbours::finish(ctx, WEIGHTING, tensors(weights), partial.y, partial.sum)
-}
-
-/// `D^-1/2 (A + I) D^-1/2 x`, of own rows and all blocks.
-pub(crate) fn aggregate<'a, B: Backend>(
-    ctx: Context<'_, B>,
-    own: &Input<B>,
-    blocks: impl Iterator<Item = B::Matrix> + 'a,
-) -> B::Matrix {
-    let mut sum = neighbours::begin_rows(ctx, WEIGHTING, own);
-    for (block, rows) in blocks.enumerate() {
-        neighbours::add_block(ctx, WEIGHTING, block, &rows, None, &mut sum);
-    }
-    neighbours::finish_rows(ctx, WEIGHTING, sum)
 }
 
 /// `aggregate W + b`.

@@ -74,7 +74,7 @@ pub(crate) enum SavedSum<B: Backend> {
 ///
 /// # Panics
 /// If rows are sparse.
-pub(crate) fn begin_rows<B: Backend>(
+fn begin_rows<B: Backend>(
     ctx: Context<'_, B>,
     weighting: Weighting,
     own: &Input<B>,
@@ -134,7 +134,7 @@ pub(crate) fn add_block<B: Backend>(
 ///
 /// # Panics
 /// If products came first.
-pub(crate) fn finish_rows<B: Backend>(
+fn finish_rows<B: Backend>(
     ctx: Context<'_, B>,
     weighting: Weighting,
     partial: PartialSum<B>,
@@ -144,6 +144,20 @@ pub(crate) fn finish_rows<B: Backend>(
         ctx.backend.scale_rows(weighting.row(ctx), &mut sum);
     }
     sum
+}
+
+/// The sums over own rows and all blocks, without products.
+pub(crate) fn aggregate<'a, B: Backend>(
+    ctx: Context<'_, B>,
+    weighting: Weighting,
+    own: &Input<B>,
+    blocks: impl Iterator<Item = B::Matrix> + 'a,
+) -> B::Matrix {
+    let mut sum = begin_rows(ctx, weighting, own);
+    for (block, rows) in blocks.enumerate() {
+        add_block(ctx, weighting, block, &rows, None, &mut sum);
+    }
+    finish_rows(ctx, weighting, sum)
 }
 
 /// Adds `S W + bias` to `y`, or assigns it where there is none yet.

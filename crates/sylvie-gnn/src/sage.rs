@@ -8,7 +8,7 @@ use crate::factors::ColumnFactors;
 use crate::input::{Context, Input};
 use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
-const WEIGHTING: Weighting = Weighting::Mean;
+pub(crate) const WEIGHTING: Weighting = Weighting::Mean;
 
 /// Own rows, what is there of the output, and the sum over the neighbours read so far.
 pub(crate) struct SagePartial<B: Backend> {
@@ -81,19 +81,6 @@ pub(crate) fn finish<B: Backend>(
     let Tensors { w_neigh, b, .. } = tensors(weights);
     let (y, mean) = neighbours::finish(ctx, WEIGHTING, (w_neigh, b), Some(y), sum);
     (y, SageSaved { own, mean })
-}
-
-/// The means of own rows and all blocks.
-pub(crate) fn aggregate<'a, B: Backend>(
-    ctx: Context<'_, B>,
-    own: &Input<B>,
-    blocks: impl Iterator<Item = B::Matrix> + 'a,
-) -> B::Matrix {
-    let mut sum = neighbours::begin_rows(ctx, WEIGHTING, own);
-    for (block, rows) in blocks.enumerate() {
-        neighbours::add_block(ctx, WEIGHTING, block, &rows, None, &mut sum);
-    }
-    neighbours::finish_rows(ctx, WEIGHTING, sum)
 }
 
 /// The layer from own rows and means that were computed before.
