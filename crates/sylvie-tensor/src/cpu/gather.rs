@@ -115,16 +115,19 @@ impl<const N: usize, const TAIL: bool> Registers<N, TAIL> {
         }
     }
 
-    /// The product with `values`, in eight sums side by side.
+    /// Adds the products with `values` to eight sums side by side.
+    ///
+    /// Whoever wants their sum takes it later, of many at once: between the edges it would keep the registers
+    /// from being summed.
     #[expect(
         clippy::needless_range_loop,
         reason = "lengths that are constants keep sums in registers"
     )]
     #[inline(always)]
-    fn dot(&self, values: &[f32]) -> f32 {
+    fn add_products(&self, values: &[f32], sums: &mut [f32; LANES]) {
         let whole = values.as_chunks::<LANES>().0.first_chunk::<N>();
-        let (Some(whole), Some(tail)) = (whole, values.last_chunk::<LANES>()) else { return 0.0 };
-        let mut products = [0.0; LANES];
+        let (Some(whole), Some(tail)) = (whole, values.last_chunk::<LANES>()) else { return };
+        let mut products = *sums;
         for register in 0..N {
             for lane in 0..LANES {
                 products[lane] += self.whole[register][lane] * whole[register][lane];
@@ -135,8 +138,7 @@ impl<const N: usize, const TAIL: bool> Registers<N, TAIL> {
                 products[lane] += self.tail[lane] * tail[lane];
             }
         }
-        let [a, b, c, d, e, f, g, h] = products;
-        ((a + e) + (c + g)) + ((b + f) + (d + h))
+        *sums = products;
     }
 }
 
@@ -276,6 +278,14 @@ pub(super) fn add_attended(
     }
 }
 
+/// Sums side by side, whose own sum is a dot product.
+pub(super) type Lanes = [f32; LANES];
+
+/// The sum of sums side by side.
+pub(super) fn sum_lanes([a, b, c, d, e, f, g, h]: Lanes) -> f32 {
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
+
 /// Of a block of columns: adds each edge's weight times its row to `sums`, and its row times `own` to
 /// `dots`.
 #[inline(always)]
@@ -284,7 +294,7 @@ fn back_block<const N: usize, const TAIL: bool>(
     edges: Range<usize>,
     place: Place,
     own: &[f32],
-    (weights, dots, stride): (&[f32], &mut [f32], usize),
+    (weights, dots, stride): (&[f32], &mut [Lanes], usize),
     sums: &mut [f32],
 ) {
     let (Place { first, end, width }, start) = (place, edges.start);
@@ -301,7 +311,7 @@ fn back_block<const N: usize, const TAIL: bool>(
         }
         let values = &rows.x[column * width + first..column * width + end];
         totals.add(Some(weight), values);
-        dots[(edge - start) * stride] += own.dot(values);
+        own.add_products(values, &mut dots[(edge - start) * stride]);
     }
     totals.store(&mut sums[first..end]);
 }
@@ -313,7 +323,7 @@ fn back_narrow(
     edges: Range<usize>,
     place: Place,
     own: &[f32],
-    (weights, dots, stride): (&[f32], &mut [f32], usize),
+    (weights, dots, stride): (&[f32], &mut [Lanes], usize),
     sums: &mut [f32],
 ) {
     let Place { first, end, width } = place;
@@ -330,19 +340,19 @@ fn back_narrow(
             sums[at] += weight * value;
             dot += own[at] * value;
         }
-        dots[(edge - start) * stride] += dot;
+        dots[(edge - start) * stride][0] += dot;
     }
 }
 
 /// Head by head, for each of `edges` in their order: `sums += weight * x[columns[edge]]`, and
-/// `dots += own . x[columns[edge]]`; `weights` and `dots` have one number an edge and head. A head of
+/// `dots += own . x[columns[edge]]`; `weights` and `dots` have one entry an edge and head. A head of
 /// weight 0 is left out.
 #[multiversion(targets("x86_64+avx2"))]
 pub(super) fn add_attended_back(
     rows: Rows<'_>,
     edges: Range<usize>,
     own: &[f32],
-    (weights, dots, n_heads): (&[f32], &mut [f32], usize),
+    (weights, dots, n_heads): (&[f32], &mut [Lanes], usize),
     sums: &mut [f32],
 ) {
     let (width, n_cols) = (sums.len(), sums.len() / n_heads);

@@ -3,12 +3,12 @@
 use super::{assert_shape, head_width, leaky, leaky_slope, takes_part};
 use crate::backend::{AttentionGrads, AttentionRows};
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::gather::{Rows, add_attended_back, prefetch};
+use crate::cpu::gather::{Lanes, Rows, add_attended_back, prefetch, sum_lanes};
 use crate::cpu::kernels::{add_scaled, dot, exp, exp_all};
 use crate::cpu::row_wise::each_row;
 use crate::cpu::{CpuBackend, CpuMatrix, assert_same_shape};
 
-/// Edges ahead of which the gradient of an edge's score is asked for.
+/// Edges ahead of which what an edge gathers, besides rows of values, is asked for.
 const EDGES_AHEAD: usize = 16;
 
 fn assert_backward_shapes(
@@ -164,7 +164,7 @@ fn column_gradients(
     let (n_heads, width) = (source.n_cols(), values.n_cols());
     let indptr = block.transposed.indptr();
     let rows = Rows { columns: block.transposed.indices(), x: gathered.dy.values() };
-    let mut weights = Vec::new();
+    let (mut weights, mut dots): (_, Vec<Lanes>) = (Vec::new(), Vec::new());
     let mut rest = grads.dscores;
     let outputs =
         grads.dvalues.chunks_exact_mut(width).zip(grads.dsource.chunks_exact_mut(n_heads));
@@ -173,17 +173,23 @@ fn column_gradients(
         let (dscores, after) = rest.split_at_mut(edges.len() * n_heads);
         rest = after;
         let readers = &rows.columns[edges.clone()];
-        edge_weights(readers, source.row(column), gathered.statistics, &mut weights);
-        dscores.fill(0.0);
-        add_attended_back(rows, edges, values.row(column), (&weights, dscores, n_heads), dvalues);
-        let of_edges = dscores.chunks_exact_mut(n_heads).zip(weights.chunks_exact(n_heads));
-        for (&row, (dscores, weights)) in readers.iter().zip(of_edges) {
+        let of_column = (rows.columns, edges.clone());
+        edge_weights(of_column, source.row(column), gathered.statistics, &mut weights);
+        dots.clear();
+        dots.resize(dscores.len(), Lanes::default());
+        add_attended_back(rows, edges, values.row(column), (&weights, &mut dots, n_heads), dvalues);
+        let of_edges = weights.chunks_exact(n_heads).zip(dots.chunks_exact(n_heads));
+        let of_edges = dscores.chunks_exact_mut(n_heads).zip(of_edges);
+        for (&row, (dscores, (weights, dots))) in readers.iter().zip(of_edges) {
             let statistics = gathered.statistics.row(row as usize);
             for head in 0..n_heads {
                 let slope = leaky_slope(source.row(column)[head] + statistics[head]);
                 let dscore = match weights[head] {
                     0.0 => 0.0,
-                    weight => weight * (dscores[head] - statistics[2 * n_heads + head]) * slope,
+                    weight => {
+                        let dweight = sum_lanes(dots[head]);
+                        weight * (dweight - statistics[2 * n_heads + head]) * slope
+                    }
                 };
                 dscores[head] = dscore;
                 dsource[head] += dscore;
@@ -192,12 +198,24 @@ fn column_gradients(
     }
 }
 
-/// Weights of a column's edges, one an edge and head; 0 where the column takes no part.
-fn edge_weights(readers: &[u32], source: &[f32], statistics: &CpuMatrix, weights: &mut Vec<f32>) {
-    let n_heads = source.len();
+/// Weights of a column's edges, one an edge and head; 0 where the column takes no part. `readers` has the
+/// rows of all edges; those of later columns are asked for ahead of their turn.
+fn edge_weights(
+    (readers, edges): (&[u32], std::ops::Range<usize>),
+    source: &[f32],
+    statistics: &CpuMatrix,
+    weights: &mut Vec<f32>,
+) {
+    let (n_heads, stride) = (source.len(), statistics.n_cols());
     weights.clear();
-    for &row in readers {
-        let (target, others) = statistics.row(row as usize).split_at(n_heads);
+    for edge in edges {
+        if let Some(&later) = readers.get(edge + EDGES_AHEAD) {
+            let at = later as usize * stride;
+            prefetch(statistics.values(), at);
+            // Rows are not aligned: the last value may lie in the next cache line.
+            prefetch(statistics.values(), at + stride - 1);
+        }
+        let (target, others) = statistics.row(readers[edge] as usize).split_at(n_heads);
         for ((&source, target), log_sum) in source.iter().zip(target).zip(others) {
             let score = leaky(source + target);
             let is_out = score == f32::NEG_INFINITY;

@@ -3,7 +3,7 @@
 use super::{assert_shape, head_width, leaky, takes_part};
 use crate::backend::Attention;
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::gather::{Rows, add_attended};
+use crate::cpu::gather::{Rows, add_attended, prefetch};
 use crate::cpu::kernels::{exp, exp_all, scale};
 use crate::cpu::{CpuBackend, CpuMatrix};
 
@@ -48,9 +48,13 @@ fn raise_max(new: f32, max: &mut f32, sum: &mut f32, values: &mut [f32]) {
     }
 }
 
-/// Scores of a row's edges, one an edge and head, and the largest of each head.
+/// Edges ahead of which source scores are asked for.
+const EDGES_AHEAD: usize = 16;
+
+/// Scores of a row's edges, one an edge and head, and the largest of each head. `columns` has those of all
+/// edges; source scores of later rows are asked for ahead of their turn.
 fn row_scores(
-    columns: &[u32],
+    (columns, edges): (&[u32], std::ops::Range<usize>),
     source: &CpuMatrix,
     target: &[f32],
     scores: &mut Vec<f32>,
@@ -58,8 +62,11 @@ fn row_scores(
 ) {
     let n_heads = target.len();
     scores.clear();
-    for &column in columns {
-        let at = column as usize * n_heads;
+    for edge in edges {
+        if let Some(&later) = columns.get(edge + EDGES_AHEAD) {
+            prefetch(source.values(), later as usize * n_heads);
+        }
+        let at = columns[edge] as usize * n_heads;
         let source = &source.values()[at..at + n_heads];
         for ((&source, &target), largest) in source.iter().zip(target).zip(&mut *largest) {
             let score = leaky(source + target);
@@ -107,8 +114,8 @@ pub(in crate::cpu) fn add_block(
                 for (largest, [max, _]) in largest.iter_mut().zip(&*statistics) {
                     *largest = *max;
                 }
-                let columns = &rows.columns[edges.clone()];
-                row_scores(columns, source, target.row(row), &mut weights, &mut largest);
+                let of_row = (rows.columns, edges.clone());
+                row_scores(of_row, source, target.row(row), &mut weights, &mut largest);
                 let heads = statistics.iter_mut().zip(sums.chunks_exact_mut(width));
                 for (([max, sum], sums), &largest) in heads.zip(&largest) {
                     raise_max(largest, max, sum, sums);
