@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use anyhow::{Result, ensure};
-use sylvie::pipeline::Step;
+use sylvie::pipeline::{Parts, Step};
+use sylvie::random::Pass;
 
 use super::traffic::{Matrix, Pipe, Volumes, zeros};
 
@@ -130,6 +131,12 @@ impl Pieces {
                         add(all, sent.iter().copied());
                     });
                 }
+                Step::Leave(layer) => {
+                    let sent = volumes.exchange(layer, Pass::Backward, Parts::All);
+                    bytes.iter_mut().zip(&sent).for_each(|(all, sent)| {
+                        add(all, sent.iter().copied());
+                    });
+                }
                 Step::Reduce(layer) => reduction_s += pipe.reduction_s(&volumes.reduction(layer)),
                 _ => {}
             }
@@ -156,6 +163,9 @@ pub(crate) fn bytes_and_latencies(
     let of = |step: &Step| match *step {
         Step::Start(layer, pass, parts) => {
             (unit.transfer_s(&volumes.exchange(layer, pass, parts)), 1)
+        }
+        Step::Leave(layer) => {
+            (unit.transfer_s(&volumes.exchange(layer, Pass::Backward, Parts::All)), 1)
         }
         Step::Reduce(layer) => (unit.reduction_s(&volumes.reduction(layer)), 2),
         _ => (0.0, 0),
@@ -204,7 +214,8 @@ mod tests {
     /// Every step that computes takes 1 s on rank 0 and 2 s on rank 1; codes take 0.25 s.
     fn epoch(policy: &ExchangePolicy) -> EpochTimes {
         let steps = plan_epoch(&model(), policy, 2, 1);
-        let n_exchanges = steps.iter().filter(|step| matches!(step, Step::Start(..))).count();
+        let n_exchanges =
+            steps.iter().filter(|step| matches!(step, Step::Start(..) | Step::Leave(_))).count();
         let of_rank = |seconds: f64| RankSteps {
             rest: 0.0,
             steps: steps

@@ -131,6 +131,10 @@ impl<B: Wire> Flow<B> {
                 let job = self.job(pace, layer, pass, parts);
                 return slots.start(handle, job);
             }
+            Step::Leave(layer) => {
+                let job = self.job(pace, layer, Pass::Backward, Parts::All);
+                return slots.start(handle, Job { delivery: Delivery::AfterFigures, ..job });
+            }
             Step::Wait(layer, pass, _, after) => {
                 let slot = Slots::<B>::number(layer, pass, pace.purpose);
                 let arrived = slots.wait(handle, slot, after == AfterUse::Keep)?;
@@ -138,7 +142,7 @@ impl<B: Wire> Flow<B> {
             }
             Step::Use(layer, pass) => {
                 let slot = Slots::<B>::number(layer, pass, pace.purpose);
-                match slots.take_stale(handle, slot)? {
+                match slots.take_stale(handle, slot, pace.epoch)? {
                     Some(arrived) => self.take(arrived),
                     None => self.take_zeros(pace, layer, pass),
                 }

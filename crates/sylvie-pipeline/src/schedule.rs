@@ -52,6 +52,9 @@ pub enum Step {
     /// Hand the rows that a layer's pass exchanges to the communication thread, which encodes and
     /// sends them.
     Start(usize, Pass, Parts),
+    /// Hand over the gradients of a layer's halo rows, the last that an epoch sends: they are encoded at once,
+    /// and sent when the epoch's figures have been gathered, which would wait behind them otherwise.
+    Leave(usize),
     /// Wait for the rows of that exchange.
     Wait(usize, Pass, Parts, AfterUse),
     /// Take the rows of the epoch before: zeros in the first epoch.
@@ -85,6 +88,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(layer, pass, parts) => write!(f, "start {} {layer}{parts}", pass.name()),
+            Self::Leave(layer) => write!(f, "leave backward {layer}"),
             Self::Wait(layer, pass, parts, after) => {
                 write!(f, "wait {} {layer}{parts}", pass.name())?;
                 f.write_str(if *after == AfterUse::Keep { ", keep" } else { "" })
@@ -202,6 +206,14 @@ impl Planner<'_> {
         for layer in (0..self.model.n_layers()).rev() {
             self.backward_layer(layer, order);
         }
+        if let (Order::Stale, Some(layer)) = (order, self.first_exchanged()) {
+            self.steps.push(Step::Leave(layer));
+        }
+    }
+
+    /// The exchanged layer whose gradients are sent last.
+    fn first_exchanged(&self) -> Option<usize> {
+        (0..self.model.n_layers()).find(|&layer| is_exchanged(self.model, layer))
     }
 
     fn backward_layer(&mut self, layer: usize, order: Order) {
@@ -223,6 +235,11 @@ impl Planner<'_> {
             }
             Order::Overlap => {
                 self.steps.extend([halo, start, finish, reduce, wait(AfterUse::Drop)]);
+            }
+            // Sums of weight gradients are waited for in this epoch and these rows in the next: what would be
+            // in the way of the last sums leaves after them, and travels while the next epoch begins.
+            Order::Stale if self.first_exchanged() == Some(layer) => {
+                self.steps.extend([halo, finish, reduce, Step::Use(layer, PASS)]);
             }
             Order::Stale => {
                 self.steps.extend([halo, start, finish, reduce, Step::Use(layer, PASS)]);

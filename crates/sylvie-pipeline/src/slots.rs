@@ -15,6 +15,8 @@ pub(crate) struct Slots<B: Wire> {
 struct Slot<B: Wire> {
     /// Deliveries that are due.
     n_due: usize,
+    /// Epoch of the exchange that was started last.
+    newest: Option<u32>,
     /// Rows of a synchronous epoch that the next one uses again.
     kept: Option<Arrived<B>>,
 }
@@ -26,7 +28,7 @@ impl<B: Wire> Slots<B> {
     }
 
     pub(crate) fn new(n_layers: usize) -> Self {
-        let slot = |_| Slot { n_due: 0, kept: None };
+        let slot = |_| Slot { n_due: 0, newest: None, kept: None };
         Self { slots: (0..Self::count(n_layers)).map(slot).collect() }
     }
 
@@ -41,7 +43,8 @@ impl<B: Wire> Slots<B> {
 
     pub(crate) fn start(&mut self, handle: &CommHandle<B>, job: Job<B>) -> Result<(), TrainError> {
         let n_deliveries = if matches!(job.smoothing, Smoothing::Beside(_)) { 2 } else { 1 };
-        let n_due = &mut self.slots[job.slot].n_due;
+        let Slot { n_due, newest, .. } = &mut self.slots[job.slot];
+        *newest = Some(job.call.epoch);
         *n_due += n_deliveries;
         assert!(
             *n_due <= MAX_DUE,
@@ -74,17 +77,19 @@ impl<B: Wire> Slots<B> {
         Ok(arrived)
     }
 
-    /// The rows of the epoch before, after this epoch's exchange was started; nothing in the first.
+    /// The rows of the epoch before `epoch`, whose own exchange may have been started; nothing in the first.
     pub(crate) fn take_stale(
         &mut self,
         handle: &CommHandle<B>,
         number: usize,
+        epoch: u32,
     ) -> Result<Option<Arrived<B>>, TrainError> {
         let slot = &mut self.slots[number];
         if let Some(kept) = slot.kept.take() {
             return Ok(Some(kept));
         }
-        if slot.n_due < 2 {
+        let n_newer = usize::from(slot.newest == Some(epoch));
+        if slot.n_due <= n_newer {
             return Ok(None);
         }
         self.next(handle, number).map(Some)

@@ -307,7 +307,8 @@ impl<'a, B: Wire> Run<'a, B> {
             self.watch.note(Lane::Compute, Activity::Step(step), when, start);
         }
         let (traffic, comm) = handle.take_counts()?;
-        let sent = traffic.of_purpose(Purpose::Training);
+        // What left after the figures of the epoch before was counted there.
+        let sent = traffic.sum(|tag| tag.purpose == Purpose::Training && tag.epoch == epoch);
         let rank = RankEpoch {
             loss_sum: self.flow.loss_sum,
             epoch: self.watch.now().saturating_sub(start),

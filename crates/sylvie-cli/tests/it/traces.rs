@@ -87,7 +87,10 @@ fn assert_follows_the_plan(events: &[Value], model: &ModelConfig, policy: &Excha
         let (compute, beside) = (of(events, "X", rank, Some(0)), of(events, "X", rank, Some(1)));
         let mut n_started = 0;
         let mut count = |steps: &[Step]| {
-            n_started += steps.iter().filter(|step| matches!(step, Step::Start(..))).count();
+            n_started += steps
+                .iter()
+                .filter(|step| matches!(step, Step::Start(..) | Step::Leave(_)))
+                .count();
         };
         for epoch in 0..N_EPOCHS {
             let plan = plan_epoch(model, policy, N_PARTS, epoch);

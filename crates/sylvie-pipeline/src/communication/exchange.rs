@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use sylvie_comm::{CommError, Communicator, Incoming};
+use sylvie_comm::{CommError, Communicator, Incoming, Outgoing, Traffic};
 use sylvie_random::{Family, Pass};
 use sylvie_tensor::Wire;
 
@@ -52,6 +52,22 @@ impl<B: Wire, P> Flight<B, P> {
     }
 }
 
+/// Encoded rows of an exchange that has not been started.
+pub(super) struct Parcel<B: Wire> {
+    flight: Flight<B, ()>,
+    sends: Vec<Outgoing<B::Bytes>>,
+    recvs: Vec<Incoming>,
+}
+
+impl<B: Wire> Parcel<B> {
+    /// Counts what will be sent.
+    pub(super) fn count(&self, traffic: &mut Traffic) {
+        for message in &self.sends {
+            traffic.record(self.flight.call.tag(), message.payload_bytes, message.metadata_bytes);
+        }
+    }
+}
+
 /// Rows of one message.
 struct Message {
     peer: usize,
@@ -75,6 +91,12 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
 
     /// Encodes and sends the rows of a job, and notes what must come.
     pub(super) fn start(&mut self, job: Job<B>) -> Result<Flight<B, C::Pending>, TrainError> {
+        let parcel = self.encode(job)?;
+        self.send(parcel)
+    }
+
+    /// Encodes the rows of a job, and lists what must come.
+    pub(super) fn encode(&mut self, job: Job<B>) -> Result<Parcel<B>, TrainError> {
         let Job { call, slot, n_cols, parts, rows, stage, sample, mask, smoothing, .. } = job;
         let when = (call.purpose, call.epoch);
         let began = self.watch.now();
@@ -91,17 +113,35 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         };
         drop(rows);
         let awaited = awaited(call.pass, plan, sample.as_deref(), parts);
-        let recvs: Vec<Incoming> = awaited
-            .iter()
-            .map(|message| Incoming {
-                peer: message.peer,
-                bytes: call.codec.message_bytes(message.n_rows, n_cols),
-            })
-            .collect();
-        let pending = self.comm.start(call.tag(), sends, &recvs).map_err(comm_error(call))?;
+        let bytes = |message: &Message| call.codec.message_bytes(message.n_rows, n_cols);
+        let incoming = |message: &Message| Incoming { peer: message.peer, bytes: bytes(message) };
+        let recvs = awaited.iter().map(incoming).collect();
         let activity = Activity::Encode(call.layer, call.pass);
         self.times.encode += self.watch.note(Lane::Communication, activity, when, began);
         let sources = awaited.iter().map(|message| message.source).collect();
+        let sent = self.watch.now();
+        let flight = Flight {
+            call,
+            slot,
+            n_cols,
+            parts,
+            stage,
+            sample,
+            mask,
+            smoothing,
+            sources,
+            pending: (),
+            sent,
+        };
+        Ok(Parcel { flight, sends, recvs })
+    }
+
+    /// Sends encoded rows.
+    pub(super) fn send(&mut self, parcel: Parcel<B>) -> Result<Flight<B, C::Pending>, TrainError> {
+        let Parcel { flight, sends, recvs } = parcel;
+        let Flight { call, slot, n_cols, parts, stage, sample, mask, smoothing, sources, .. } =
+            flight;
+        let pending = self.comm.start(call.tag(), sends, &recvs).map_err(comm_error(call))?;
         let sent = self.watch.now();
         Ok(Flight {
             call,

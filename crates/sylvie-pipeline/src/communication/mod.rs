@@ -34,7 +34,7 @@ use crate::stage::Stage;
 use crate::state::HostRows;
 pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
-use exchange::{Exchanger, Flight};
+use exchange::{Exchanger, Flight, Parcel};
 pub(crate) use handle::{CommHandle, sum_counts};
 pub(crate) use smoothing::Averages;
 
@@ -80,6 +80,8 @@ pub(crate) enum Delivery {
     AtOnce,
     /// When they have come, beside other work.
     WhenThere,
+    /// Likewise, and they are sent only when the epoch's figures have been gathered.
+    AfterFigures,
 }
 
 /// What an average of stale rows has to do with an exchange.
@@ -229,24 +231,31 @@ fn connect<B: Wire>(rank: usize, size: usize, n_slots: usize) -> (CommHandle<B>,
 const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
+/// Exchanges that are not waited for.
+struct Aloft<B: Wire, P> {
+    flights: Vec<Flight<B, P>>,
+    /// Encoded, to be sent when the epoch's figures have been gathered: the next command but counting.
+    held: Option<Parcel<B>>,
+}
+
 impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
     /// Serves commands until nobody sends any more.
     fn serve(mut self, ends: Ends<B>) -> Result<(), TrainError> {
-        let mut flights: Vec<Flight<B, C::Pending>> = Vec::new();
+        let mut aloft = Aloft { flights: Vec::new(), held: None };
         let mut pause = SHORTEST_PAUSE;
         loop {
-            let command = if flights.is_empty() {
+            let command = if aloft.flights.is_empty() {
                 ends.commands.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 ends.commands.recv_timeout(pause)
             };
             match command {
                 Ok(command) => {
-                    self.obey(command, &ends, &mut flights)?;
+                    self.obey(command, &ends, &mut aloft)?;
                     pause = SHORTEST_PAUSE;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let has_landed = self.land(&ends, &mut flights)?;
+                    let has_landed = self.land(&ends, &mut aloft.flights)?;
                     pause = if has_landed { SHORTEST_PAUSE } else { pause + pause / 16 };
                     pause = pause.min(LONGEST_PAUSE);
                 }
@@ -261,17 +270,20 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         &mut self,
         command: Command<B>,
         ends: &Ends<B>,
-        flights: &mut Vec<Flight<B, C::Pending>>,
+        aloft: &mut Aloft<B, C::Pending>,
     ) -> Result<(), TrainError> {
+        if !matches!(command, Command::Gather { .. } | Command::Counts) {
+            self.release(aloft)?;
+        }
         match command {
-            Command::Exchange(job) => {
-                let delivery = job.delivery;
-                let flight = self.start(job)?;
-                match delivery {
-                    Delivery::AtOnce => self.complete(flight, &ends.slots)?,
-                    Delivery::WhenThere => flights.push(flight),
+            Command::Exchange(job) => match job.delivery {
+                Delivery::AtOnce => {
+                    let flight = self.start(job)?;
+                    self.complete(flight, &ends.slots)?;
                 }
-            }
+                Delivery::WhenThere => aloft.flights.push(self.start(job)?),
+                Delivery::AfterFigures => aloft.held = Some(self.encode(job)?),
+            },
             Command::Reduce { epoch, layer, mut values } => {
                 let start = self.watch.now();
                 let reduced = self.comm.reduce(&mut values);
@@ -284,15 +296,27 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
                 let gathered = self.comm.all_gather(&bytes);
                 let gathered = gathered.map_err(|source| TrainError::Comm { epoch, source })?;
                 drop(ends.answers.send(Answer::Gathered(gathered)));
+                self.release(aloft)?;
             }
             Command::Counts => {
-                let traffic = self.comm.take_traffic();
+                let mut traffic = self.comm.take_traffic();
+                if let Some(parcel) = &aloft.held {
+                    parcel.count(&mut traffic);
+                }
                 drop(ends.answers.send(Answer::Counts(traffic, self.take_times())));
             }
             Command::TakeAverages => {
                 drop(ends.answers.send(Answer::Averages(self.averages.download(self.backend))));
             }
             Command::SetAverages(averages) => self.averages.upload(self.backend, &averages),
+        }
+        Ok(())
+    }
+
+    /// Sends what was held back.
+    fn release(&mut self, aloft: &mut Aloft<B, C::Pending>) -> Result<(), TrainError> {
+        if let Some(parcel) = aloft.held.take() {
+            aloft.flights.push(self.send(parcel)?);
         }
         Ok(())
     }

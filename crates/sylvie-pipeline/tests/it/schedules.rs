@@ -70,9 +70,8 @@ fn asynchronous_epochs_with_and_without_a_bound() {
     let stale = "begin forward 0; finish forward 0; \
          start forward 1; use forward 1; begin forward 1; halo forward 1; finish forward 1; \
          loss; \
-         begin backward 1; halo backward 1; start backward 1; finish backward 1; reduce 1; \
-         use backward 1; add 1; \
-         begin backward 0; finish backward 0; reduce 0; collect; update";
+         begin backward 1; halo backward 1; finish backward 1; reduce 1; use backward 1; add 1; \
+         begin backward 0; finish backward 0; reduce 0; leave backward 1; collect; update";
     let mut policy = Preset::SylvieA.policy();
     for epoch in [0, 1, 2, 100] {
         assert_eq!(text(&plan_epoch(&model, &policy, 4, epoch)), stale);
