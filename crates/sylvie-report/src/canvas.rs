@@ -74,7 +74,7 @@ pub(crate) struct Head<'a> {
 impl Head<'_> {
     /// Its height at this width, in pixels.
     pub(crate) fn height(&self, width: u32) -> u32 {
-        let rows = self.places(width).last().map_or(0, |(_, row)| row + 1);
+        let rows = self.places(width).last().map_or(0, |(_, (_, row))| row + 1);
         self.title_height() + rows * LEGEND_ROW
     }
 
@@ -88,7 +88,7 @@ impl Head<'_> {
         let title = clipped(self.title, (width / 8) as usize);
         let at = (EDGE as i32, 8);
         area.draw_text(&title, &text(15.0, FontStyle::Bold), at)?;
-        for (number, (x, row)) in self.places(width).into_iter().enumerate() {
+        for (number, (x, row)) in self.places(width) {
             let y = (self.title_height() + row * LEGEND_ROW + LEGEND_ROW / 2) as i32;
             let (left, right) = (x as i32, (x + SAMPLE) as i32);
             let look = Look::of(number);
@@ -108,10 +108,11 @@ impl Head<'_> {
         Ok(area.split_vertically(head).1)
     }
 
-    /// Where the names stand: pixels from the left, and row.
-    fn places(&self, width: u32) -> Vec<(u32, u32)> {
+    /// Where the names stand, with their numbers: pixels from the left, and row. What has no name has no
+    /// place.
+    fn places(&self, width: u32) -> Vec<(usize, (u32, u32))> {
         let (mut x, mut row) = (EDGE, 0);
-        let place = |name: &&str| {
+        let place = |(number, name): (usize, &&str)| {
             let n_chars = name.chars().count().min(LONGEST_NAME) as u32;
             let wide = SAMPLE + 3 * GAP + n_chars * CHAR_WIDTH;
             if x > EDGE && x + wide > width {
@@ -119,9 +120,10 @@ impl Head<'_> {
             }
             let at = (x, row);
             x += wide;
-            at
+            (number, at)
         };
-        self.names.iter().map(place).collect()
+        let named = self.names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        named.map(place).collect()
     }
 }
 

@@ -33,7 +33,8 @@ pub struct LineChart {
 /// A line of a [`LineChart`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// Its name in the legend.
+    /// Its name in the legend; a line without one is not in it. (One without points besides leaves its
+    /// colour unused, so that those after it look as in other charts.)
     pub name: String,
     /// Its points, (x, y), in the order in which they are joined. A point with a number that is not
     /// finite, or that has no place on the scale, is a gap.
