@@ -83,12 +83,6 @@ impl Axis {
             names.enumerate().map(|(number, name)| (number as f64 + 0.5, name)).collect();
         Self { low: 0.0, high: ticks.len().max(1) as f64, ticks }
     }
-
-    /// The pixel of a place, `from` being that of the low end. What lies beyond an end is moved to it.
-    pub(crate) fn pixel(&self, place: f64, (from, to): (i32, i32)) -> i32 {
-        let along = ((place - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
-        from + (f64::from(to - from) * along).round() as i32
-    }
 }
 
 /// Ends that lie apart.
@@ -109,8 +103,10 @@ impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        self.pixel(*value, limit)
+    /// What lies beyond an end is moved to it.
+    fn map(&self, place: &f64, (from, to): (i32, i32)) -> i32 {
+        let along = ((place - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        from + (f64::from(to - from) * along).round() as i32
     }
 
     fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {

@@ -146,12 +146,11 @@ pub(crate) enum Mesh {
 }
 
 /// The plane between the axes of a chart.
-#[derive(Debug)]
 pub(crate) struct Plane<'a> {
     /// It, addressed by pixels.
     pub(crate) pixels: Area<'a>,
-    x: Axis,
-    y: Axis,
+    /// It, addressed by places of the two axes.
+    places: DrawingArea<SVGBackend<'a>, Cartesian2d<Axis, Axis>>,
 }
 
 impl<'a> Plane<'a> {
@@ -161,7 +160,7 @@ impl<'a> Plane<'a> {
         builder.margin_top(10).margin_right(18).margin_bottom(6).margin_left(6);
         let below = if frame.x_label.is_empty() { 28 } else { 46 };
         builder.x_label_area_size(below).y_label_area_size(frame.y_width);
-        let mut chart = builder.build_cartesian_2d(x.clone(), y.clone())?;
+        let mut chart = builder.build_cartesian_2d(x, y)?;
         let mut mesh = chart.configure_mesh();
         let names = text(12.0, FontStyle::Normal);
         mesh.bold_line_style(BLACK.mix(0.15)).axis_style(BLACK.mix(0.6));
@@ -177,15 +176,15 @@ impl<'a> Plane<'a> {
             }
         }
         mesh.draw()?;
-        let plane: &DrawingArea<_, Cartesian2d<Axis, Axis>> = chart.plotting_area();
-        Ok(Self { pixels: plane.strip_coord_spec(), x, y })
+        let places = chart.plotting_area();
+        Ok(Self { pixels: places.strip_coord_spec(), places: places.clone() })
     }
 
     /// The pixel at these places of the two axes.
     pub(crate) fn at(&self, x: f64, y: f64) -> (i32, i32) {
-        let (width, height) = self.pixels.dim_in_pixel();
-        let (right, bottom) = (width.max(1) as i32 - 1, height.max(1) as i32 - 1);
-        (self.x.pixel(x, (0, right)), self.y.pixel(y, (bottom, 0)))
+        let (left, top) = self.places.get_base_pixel();
+        let (x, y) = self.places.map_coordinate(&(x, y));
+        (x - left, y - top)
     }
 
     /// Says in the middle that there is nothing to show.

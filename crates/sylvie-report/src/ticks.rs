@@ -65,12 +65,16 @@ fn exponent(value: f64) -> i32 {
 
 /// A number that is a multiple of `step`, `largest` being the largest one beside it.
 fn name(value: f64, step: f64, largest: f64) -> String {
-    let value = if value == 0.0 { 0.0 } else { value };
-    if value != 0.0 && !(1e-4..1e6).contains(&largest) {
+    if !(1e-4..1e6).contains(&largest) {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
         let n_digits = (exponent(value.abs()) - exponent(step)).clamp(0, 9) as usize;
         return format!("{value:.n_digits$e}");
     }
     let n_digits = (-exponent(step)).clamp(0, 12) as usize;
+    // Zero has no sign.
+    let value = if value == 0.0 { 0.0 } else { value };
     format!("{value:.n_digits$}")
 }
 

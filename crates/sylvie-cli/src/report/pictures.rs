@@ -20,9 +20,12 @@ fn lines(
     takes_part: impl Fn(&Run) -> bool,
     points: impl Fn(&Run) -> Vec<Point>,
 ) -> Vec<Line> {
-    let line = |run: &Run| match takes_part(run) {
-        true => Line { name: run.name.clone(), points: points(run) },
-        false => Line::default(),
+    let line = |run: &Run| {
+        if takes_part(run) {
+            Line { name: run.name.clone(), points: points(run) }
+        } else {
+            Line::default()
+        }
     };
     runs.iter().map(line).collect()
 }
@@ -158,9 +161,10 @@ pub(super) fn bytes(page: &mut Page, runs: &[Run]) -> Result<()> {
         arrangement: Arrangement::Grouped,
     };
     let unknown = runs.iter().any(|run| run.figures.fp32_bytes_per_epoch.is_none());
-    let caption = match unknown {
-        true => "Sums over the ranks. What fp32 would send is known of finished runs only.",
-        false => "Sums over the ranks.",
+    let caption = if unknown {
+        "Sums over the ranks. What fp32 would send is known of finished runs only."
+    } else {
+        "Sums over the ranks."
     };
     page.figure(&chart.svg()?, caption);
     Ok(())
