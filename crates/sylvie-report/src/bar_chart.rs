@@ -20,6 +20,25 @@ const LEAST_GROUP: u32 = 60;
 const FILLED: f64 = 0.76;
 
 /// A chart of bars.
+///
+/// # Example
+/// ```
+/// use sylvie_report::{Arrangement, BarChart, Bars};
+///
+/// let bars = |name: &str, values| Bars { name: name.to_owned(), values };
+/// let chart = BarChart {
+///     title: "What an epoch is made of".to_owned(),
+///     y_label: "ms".to_owned(),
+///     groups: vec!["fp32".to_owned(), "one bit".to_owned()],
+///     bars: vec![
+///         bars("computing", vec![Some(12.0), Some(13.0)]),
+///         bars("waiting", vec![Some(80.0), None]),
+///     ],
+///     arrangement: Arrangement::Stacked,
+/// };
+/// assert!(chart.svg()?.contains("waiting"));
+/// # Ok::<(), sylvie_report::ReportError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarChart {
     /// What stands above it; may be empty.

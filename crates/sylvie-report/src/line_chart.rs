@@ -16,6 +16,22 @@ const MAX_MARKERS: usize = 30;
 const MAX_POINTS: usize = 2400;
 
 /// A chart of lines.
+///
+/// # Example
+/// ```
+/// use sylvie_report::{Line, LineChart, Scale};
+///
+/// let points = vec![(0.0, 2.1), (1.0, f64::NAN), (2.0, 0.8), (3.0, 0.5)]; // a gap in epoch 1
+/// let chart = LineChart {
+///     title: "Loss".to_owned(),
+///     x_label: "epoch".to_owned(),
+///     y_label: "loss".to_owned(),
+///     y_scale: Scale::Logarithmic,
+///     series: vec![Line { name: "one bit".to_owned(), points }],
+/// };
+/// assert!(chart.svg()?.starts_with("<svg"));
+/// # Ok::<(), sylvie_report::ReportError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
     /// What stands above it; may be empty.

@@ -13,6 +13,22 @@ const LONGEST_WITHOUT_CONTENTS: usize = 3;
 /// An HTML page that refers to nothing outside it.
 ///
 /// What is added comes in the order in which it is added. Text is text: nothing in it is taken for HTML.
+///
+/// # Example
+/// ```
+/// use sylvie_report::{Page, Table};
+///
+/// let mut page = Page::new("Results");
+/// page.section("Accuracy");
+/// page.paragraph("Mean over five seeds, by");
+/// page.code("sylvie train --data photo.npz");
+/// page.table(&Table {
+///     caption: "Amazon Photo".to_owned(),
+///     headings: vec!["policy".to_owned(), "test".to_owned()],
+///     rows: vec![vec!["one bit".to_owned(), "0.9605 ± 0.0014".to_owned()]],
+/// });
+/// assert!(page.finish().contains("<td class=\"n\">0.9605 ± 0.0014</td>"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,

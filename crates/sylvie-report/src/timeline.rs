@@ -15,6 +15,18 @@ const AXIS_HEIGHT: u32 = 66;
 const LONGEST_NAME: usize = 28;
 
 /// A chart of activities over time.
+///
+/// # Example
+/// ```
+/// use sylvie_report::{Lane, LaneSpan, Timeline};
+///
+/// let span = |start_ms, end_ms, kind: &str| LaneSpan { start_ms, end_ms, kind: kind.to_owned() };
+/// let spans = vec![span(0.0, 4.0, "compute"), span(4.0, 6.5, "wait"), span(6.5, 8.0, "compute")];
+/// let lanes = vec![Lane { name: "rank 0".to_owned(), spans }];
+/// let svg = Timeline { title: "An epoch".to_owned(), lanes }.svg()?;
+/// assert!(svg.contains("rank 0"));
+/// # Ok::<(), sylvie_report::ReportError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// What stands above it; may be empty.
