@@ -4,7 +4,7 @@ use crate::ReportError;
 use crate::axis::{Axis, Margin, Scale};
 use crate::canvas::{self, Area, CHAR_WIDTH, Drawn, Frame, Head, Mesh, Plane, Sample, WIDTH};
 use crate::look::Look;
-use crate::markup::clipped;
+use crate::markup::clipped_within;
 use crate::ticks::Steps;
 
 /// Height of the plane with its axes, in pixels.
@@ -14,7 +14,7 @@ const HEIGHT: u32 = 320;
 const Y_WIDTH: u32 = 74;
 
 /// Pixels that a group takes at least: with many groups, the chart grows.
-const LEAST_GROUP: u32 = 60;
+const LEAST_GROUP: u32 = 64;
 
 /// The share of a group's width that bars take.
 const FILLED: f64 = 0.76;
@@ -107,8 +107,8 @@ impl BarChart {
             Arrangement::Stacked => self.stacked(),
         };
         let per_group = (width - Y_WIDTH) / self.groups.len().max(1) as u32;
-        let n_chars = (per_group / CHAR_WIDTH) as usize;
-        let x = Axis::of_names(self.groups.iter().map(|name| clipped(name, n_chars)));
+        let n_chars = (per_group / CHAR_WIDTH).saturating_sub(1) as usize;
+        let x = Axis::of_names(self.groups.iter().map(|name| clipped_within(name, n_chars)));
         let ends = bars.iter().flat_map(|bar| [bar.base, bar.top]);
         let y = Axis::over(ends, Scale::Linear, Margin::Some, Steps::Any);
         let frame =

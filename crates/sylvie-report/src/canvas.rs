@@ -20,7 +20,7 @@ pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Drawn<T> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
 
 /// Width of a chart, in pixels.
-pub(crate) const WIDTH: u32 = 720;
+pub(crate) const WIDTH: u32 = 880;
 
 const TITLE_HEIGHT: u32 = 32;
 const LEGEND_ROW: u32 = 20;

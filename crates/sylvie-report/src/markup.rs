@@ -29,6 +29,20 @@ pub(crate) fn clipped(text: &str, n_chars: usize) -> String {
     line().take(n_chars.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
+/// At most `n_chars` characters of `text` as [`clipped`] has them, but with the ellipsis in the middle: names
+/// of a family differ at their ends.
+pub(crate) fn clipped_within(text: &str, n_chars: usize) -> String {
+    let n_all = text.chars().count();
+    if n_all <= n_chars {
+        return clipped(text, n_chars);
+    }
+    let n_kept = n_chars.saturating_sub(1);
+    let begin = text.chars().take(n_kept.div_ceil(2));
+    let end = text.chars().skip(n_all - n_kept / 2);
+    let both: String = begin.chain(['\u{2026}']).chain(end).collect();
+    clipped(&both, n_chars.max(1))
+}
+
 fn printable(char: char) -> char {
     let is_held = !char.is_control() || matches!(char, '\n' | '\t');
     if is_held { char } else { char::REPLACEMENT_CHARACTER }
@@ -53,5 +67,7 @@ mod tests {
         assert_eq!(clipped("größer", 5), "größ\u{2026}");
         assert_eq!(clipped("a\nb\u{0}", 9), "a b\u{fffd}");
         assert_eq!(clipped("ab", 0), "\u{2026}");
+        let within = [9, 6, 5, 1, 0].map(|n_chars| clipped_within("größe-2", n_chars));
+        assert_eq!(within, ["größe-2", "grö\u{2026}-2", "gr\u{2026}-2", "\u{2026}", "\u{2026}"]);
     }
 }

@@ -103,7 +103,7 @@ fn many_groups_make_a_wider_chart() {
     let bars = vec![Bars { name: "a".to_owned(), values: vec![Some(1.0); 40] }];
     let svg = BarChart { groups, bars, ..BarChart::default() }.svg().expect("a picture");
     check(&svg);
-    assert!(svg.contains("width=\"2474\"") && svg.contains("\ngroup 39\n"), "{svg}");
+    assert!(svg.contains("width=\"2634\"") && svg.contains("\ngroup 39\n"), "{svg}");
 }
 
 fn number() -> impl Strategy<Value = f64> {
