@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use plotters::coord::Shift;
-use plotters::prelude::*;
 use serde_json::Value;
+use sylvie_report::{Line, LineChart, ReportError, Scale};
 
 /// Runs to compare.
 #[derive(Debug, Args)]
@@ -51,9 +50,8 @@ struct Series {
 pub(crate) fn draw(arguments: &ConvergenceArguments) -> Result<()> {
     let series = read(&arguments.runs, arguments.from)?;
     let out = arguments.out.as_path();
-    picture(&series, out, &arguments.title)
-        .map_err(|error| anyhow!("{error}"))
-        .with_context(|| out.display().to_string())
+    let svg = picture(&series, &arguments.title)?;
+    fs::write(out, svg).with_context(|| out.display().to_string())
 }
 
 fn read(runs: &[(String, PathBuf)], from: u32) -> Result<Vec<Series>> {
@@ -96,47 +94,22 @@ fn mean(runs: &[Vec<Value>], key: &str, from: u32) -> Result<Curve> {
     Ok(sums.into_iter().map(|(epoch, (sum, n))| (epoch, sum / n as f64)).collect())
 }
 
-type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
-
-fn picture(series: &[Series], out: &Path, title: &str) -> Drawn<()> {
-    let root = SVGBackend::new(out, (1100, 480)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let root = root.titled(title, ("sans-serif", 20))?;
-    let (left, right) = root.split_horizontally(550);
-    panel(&left, series, "loss", |series| &series.loss)?;
-    panel(&right, series, "validation score", |series| &series.score)?;
-    root.present()?;
-    Ok(())
+/// Losses and scores, beside each other.
+fn picture(series: &[Series], title: &str) -> Result<String, ReportError> {
+    let panel = |label: &str, curve: fn(&Series) -> &Curve| LineChart {
+        title: if title.is_empty() { label.to_owned() } else { format!("{title}: {label}") },
+        x_label: "epoch".to_owned(),
+        y_label: label.to_owned(),
+        y_scale: Scale::Linear,
+        series: series.iter().map(|series| line(&series.name, curve(series))).collect(),
+    };
+    let (loss, score) = (panel("loss", |s| &s.loss), panel("validation score", |s| &s.score));
+    LineChart::beside(&[loss, score])
 }
 
-/// One panel.
-fn panel<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    series: &[Series],
-    label: &str,
-    curve: impl Fn(&Series) -> &Curve,
-) -> Drawn<()>
-where
-    B::ErrorType: 'static,
-{
-    let points = || series.iter().flat_map(|series| curve(series).iter().copied());
-    let (first, last) = points().fold((u32::MAX, 0), |(a, b), (e, _)| (a.min(e), b.max(e)));
-    let (low, high) = points().fold((f64::MAX, f64::MIN), |(a, b), (_, v)| (a.min(v), b.max(v)));
-    let mut chart = ChartBuilder::on(area)
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(56)
-        .build_cartesian_2d(first..last.max(first + 1), low * 0.98..high * 1.02)?;
-    chart.configure_mesh().x_desc("epoch").y_desc(label).light_line_style(WHITE).draw()?;
-    for (number, series) in series.iter().enumerate() {
-        let color = Palette99::pick(number).stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(curve(series).iter().copied(), color))?
-            .label(series.name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color));
-    }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
-    Ok(())
+fn line(name: &str, curve: &Curve) -> Line {
+    let points = curve.iter().map(|&(epoch, value)| (f64::from(epoch), value)).collect();
+    Line { name: name.to_owned(), points }
 }
 
 #[cfg(test)]

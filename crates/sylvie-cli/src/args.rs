@@ -11,6 +11,7 @@ use crate::convert::ConvertArgs;
 use crate::devices::Machine;
 use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
+use crate::report::ReportArgs;
 
 /// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
 /// the split at one bit a value.
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Evaluate(EvaluateArgs),
     /// Writes a trained network's logits for every node of a graph.
     Predict(PredictArgs),
+    /// Writes a page with the curves and figures of runs, beside each other.
+    Report(ReportArgs),
 }
 
 #[derive(Debug, Args)]

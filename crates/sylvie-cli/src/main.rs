@@ -1,4 +1,4 @@
-//! The command line of Sylvie: `sylvie info | convert | partition | train | evaluate | predict`.
+//! The command line of Sylvie: `sylvie info | convert | partition | train | evaluate | predict | report`.
 //!
 //! What lies below this crate reads no settings and writes no results: flags, the run folder, the
 //! clock and everything that is printed live here.
@@ -31,6 +31,7 @@ mod predict;
 mod prepared;
 mod processes;
 mod ranks;
+mod report;
 mod results;
 mod run_folder;
 mod settings;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Partition(args) => done(partition::run(args)),
         Command::Evaluate(args) => done(evaluate::run(args)),
         Command::Predict(args) => done(predict::run(args)),
+        Command::Report(args) => done(report::run(args)),
     };
     match outcome {
         Ok(status) => status,

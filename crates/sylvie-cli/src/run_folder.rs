@@ -222,10 +222,14 @@ fn is_there(path: &Path) -> bool {
 
 /// Checks that no run goes on in the folder.
 fn check_idle(path: &Path) -> Result<()> {
-    let Ok(metrics) = File::open(path.join(METRICS)) else { return Ok(()) };
-    let is_locked = matches!(metrics.try_lock_shared(), Err(TryLockError::WouldBlock));
-    ensure!(!is_locked, "another run is being written to {}", shown(path));
+    ensure!(!is_written_to(path), "another run is being written to {}", shown(path));
     Ok(())
+}
+
+/// Whether a run goes on in the folder.
+pub(crate) fn is_written_to(path: &Path) -> bool {
+    let Ok(metrics) = File::open(path.join(METRICS)) else { return false };
+    matches!(metrics.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// The run folder of a run that is under way.

@@ -135,15 +135,17 @@ impl EpochFigures {
 
     /// Median time of an epoch; 0 without epochs.
     fn median_epoch_ms(&self) -> f64 {
-        let mut sorted = self.epoch_ms.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        match sorted.get(middle) {
-            None => 0.0,
-            Some(&upper) if sorted.len() % 2 == 1 => upper,
-            Some(&upper) => f64::midpoint(sorted[middle - 1], upper),
-        }
+        median(&self.epoch_ms).unwrap_or(0.0)
     }
+}
+
+/// The middle of the numbers, or what lies between the two middle ones; `None` without numbers.
+pub(crate) fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
 }
 
 impl Summary {

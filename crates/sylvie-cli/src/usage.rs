@@ -77,6 +77,8 @@ mod tests {
             ("train --quiet --json", "--json"),
             ("train --overwrite", "--out"),
             ("predict --run there", "--out"),
+            ("report --run there", "--out"),
+            ("report --out page.html", "--run"),
             ("partition --parts many", "--parts"),
         ] {
             let words = std::iter::once("sylvie").chain(arguments.split(' '));

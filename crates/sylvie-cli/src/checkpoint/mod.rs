@@ -9,7 +9,7 @@ mod file;
 mod read;
 mod write;
 
-pub(crate) use read::Resumable;
+pub(crate) use read::{Resumable, newest};
 pub(crate) use write::{CheckpointFolder, remove_all};
 
 use serde::{Deserialize, Serialize};

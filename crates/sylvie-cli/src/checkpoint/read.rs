@@ -1,6 +1,7 @@
 //! Checkpoints, read.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -11,6 +12,21 @@ use sylvie::tensor::CpuBackend;
 
 use super::file::{self, Found};
 use super::{CHECKPOINTS, Head, KeptHead, RankHead, SHARED, SharedHead, n_epochs_of, rank_file};
+
+/// After how many epochs the newest checkpoint in a run folder comes; it is not looked into.
+pub(crate) fn newest(run: &Path) -> Option<u32> {
+    newest_folder(run).ok().flatten().map(|(n_epochs, _)| n_epochs)
+}
+
+fn newest_folder(run: &Path) -> io::Result<Option<(u32, PathBuf)>> {
+    let mut newest = None;
+    for entry in fs::read_dir(run.join(CHECKPOINTS))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        newest = newest.max(name.and_then(n_epochs_of).map(|epochs| (epochs, path)));
+    }
+    Ok(newest)
+}
 
 /// The newest checkpoint of a run.
 #[derive(Debug)]
@@ -25,17 +41,7 @@ impl Resumable {
     /// # Errors
     /// No checkpoint; one that is damaged or of another version.
     pub(crate) fn find(run: &Path) -> Result<Self> {
-        let place = run.join(CHECKPOINTS);
-        let newest = || -> std::io::Result<Option<(u32, PathBuf)>> {
-            let mut newest = None;
-            for entry in fs::read_dir(&place)? {
-                let path = entry?.path();
-                let name = path.file_name().and_then(|name| name.to_str());
-                newest = newest.max(name.and_then(n_epochs_of).map(|epochs| (epochs, path)));
-            }
-            Ok(newest)
-        };
-        let Ok(Some((n_epochs, folder))) = newest() else {
+        let Ok(Some((n_epochs, folder))) = newest_folder(run) else {
             ensure!(run.is_dir(), "{}: no folder of a run", shown(run));
             let aside = run.join(crate::run_folder::NEW);
             if aside.join(CHECKPOINTS).is_dir() {

@@ -67,7 +67,7 @@ fn partition_shows_a_row_a_part_and_totals() {
 
 #[test]
 fn help_is_given_with_defaults_and_examples() {
-    for command in ["info", "partition", "train", "evaluate", "predict"] {
+    for command in ["info", "partition", "train", "evaluate", "predict", "report"] {
         let help = succeed(&format!("{command} --help"));
         assert!(help.contains(&format!("sylvie {command} --")), "{help}");
         assert!(help.contains("Example"), "{help}");

@@ -12,6 +12,7 @@ mod processes;
 mod program;
 mod refusals;
 mod repeating;
+mod reporting;
 mod run_folder;
 mod traces;
 mod trained;
