@@ -53,17 +53,33 @@ impl Plan {
     pub(crate) fn quick() -> Self {
         Self { n_cols: vec![128, 256], n_rounds: 5, ..Self::full() }
     }
+
+    /// What a look at a machine needs: one bit, what is done to every exchanged row.
+    pub(crate) fn overview() -> Self {
+        let operations =
+            vec![Operation::Encode, Operation::Gather, Operation::Decode, Operation::Add];
+        Self { widths: vec![Width::One], operations, ..Self::quick() }
+    }
 }
 
-/// Measures and prints.
-pub(crate) fn measure(plan: &Plan) {
+/// How fast something is done with rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Speed {
+    pub(crate) n_cols: usize,
+    pub(crate) name: String,
+    /// Of f32, in GB/s.
+    pub(crate) gb_per_s: f64,
+    /// Over that of the yardstick.
+    pub(crate) ratio: f64,
+}
+
+/// Measures, prints, and gives what it printed.
+pub(crate) fn measure(plan: &Plan) -> Vec<Speed> {
     println!("one thread, {} MiB of f32, bf16 metadata;", plan.n_bytes >> 20);
     println!("GB/s of f32 and, in brackets, the ratio to the yardstick of the column:");
     println!("copy, or for what is gathered or scattered a sum over the same rows");
-    for &n_cols in &plan.n_cols {
-        let rows = Rows::new(plan.n_bytes / 4 / n_cols, n_cols);
-        rows.measure(plan);
-    }
+    let of = |&n_cols: &usize| Rows::new(plan.n_bytes / 4 / n_cols, n_cols).measure(plan);
+    plan.n_cols.iter().flat_map(of).collect()
 }
 
 /// A matrix, a shuffled order of its rows, and places for results.
@@ -90,7 +106,7 @@ impl Rows {
         Self { n_rows, n_cols, x, out, ids, draws }
     }
 
-    fn measure(&self, plan: &Plan) {
+    fn measure(&self, plan: &Plan) -> Vec<Speed> {
         let messages: Vec<_> =
             plan.widths.iter().map(|&width| RefCell::new(self.encoded(width))).collect();
         let mut subjects = vec![
@@ -119,10 +135,13 @@ impl Rows {
         let times_s = medians_s(&mut subjects, plan.n_rounds);
         let n_bytes = (self.n_rows * self.n_cols * 4) as f64;
         println!("\n{} columns", self.n_cols);
+        let mut speeds = Vec::new();
         for ((subject, time_s), yardstick) in subjects.iter().zip(&times_s).zip(yardsticks) {
-            let (speed, ratio) = (n_bytes / time_s / 1e9, times_s[yardstick] / time_s);
-            println!("  {:<30} {speed:6.2} GB/s  ({ratio:.2})", subject.name);
+            let (gb_per_s, ratio) = (n_bytes / time_s / 1e9, times_s[yardstick] / time_s);
+            println!("  {:<30} {gb_per_s:6.2} GB/s  ({ratio:.2})", subject.name);
+            speeds.push(Speed { n_cols: self.n_cols, name: subject.name.clone(), gb_per_s, ratio });
         }
+        speeds
     }
 
     fn encoded(&self, width: Width) -> Vec<u8> {

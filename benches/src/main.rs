@@ -1,4 +1,4 @@
-//! Measurements: `cargo xtask bench codec`, `metadata`, `ops`, `policies`, `convergence`, `reading`.
+//! Measurements: `cargo xtask bench` (an overview), `codec`, `metadata`, `ops`, `policies`, `paper`, `convergence`, `reading`.
 //!
 //! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
@@ -15,16 +15,20 @@ mod convergence;
 mod devices;
 mod metadata;
 mod ops;
+mod overview;
+mod paper;
 mod policies;
 mod reading;
 mod rounds;
 
-/// Measurements of the workspace's crates.
+/// Measurements of the workspace's crates; without a command, some of each in two minutes.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask bench")]
+#[command(name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    overview: overview::OverviewArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,6 +41,8 @@ enum What {
     Ops(ops::OpsArguments),
     /// Exchange policies over a modelled link, against what its bandwidth implies and the paper's figures.
     Policies(policies::PoliciesArguments),
+    /// Every table and figure of the paper, by the definitions in benches/experiments: records, and a page.
+    Paper(paper::PaperArguments),
     /// Loss and validation score of runs over epochs, as a plot.
     Convergence(convergence::ConvergenceArguments),
     /// Reading of data sets from a warm cache.
@@ -66,11 +72,16 @@ struct CodecArguments {
 }
 
 fn main() -> Result<()> {
-    match Arguments::parse().what {
-        What::Codec(arguments) => codec::measure(&arguments.plan()),
+    let arguments = Arguments::parse();
+    let Some(what) = arguments.what else {
+        return overview::measure(&arguments.overview);
+    };
+    match what {
+        What::Codec(arguments) => drop(codec::measure(&arguments.plan())),
         What::Metadata => metadata::measure(),
-        What::Ops(arguments) => ops::measure(&arguments)?,
-        What::Policies(arguments) => policies::measure(&arguments)?,
+        What::Ops(arguments) => drop(ops::measure(&arguments)?),
+        What::Policies(arguments) => drop(policies::measure(&arguments)?),
+        What::Paper(arguments) => paper::measure(&arguments)?,
         What::Convergence(arguments) => convergence::draw(&arguments)?,
         What::Reading(arguments) => reading::measure(&arguments)?,
         #[cfg(feature = "devices")]

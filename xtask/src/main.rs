@@ -46,13 +46,14 @@ enum Command {
     /// SYLVIE_DATA_DIR (or `../shared/data`) is a folder, on a real one. SYLVIE_MPI_LAUNCHER=mpirun adds ranks
     /// that are processes.
     Ci,
-    /// Measures: `cargo xtask bench codec` (`--quick` takes seconds), `cargo xtask bench metadata`,
-    /// `cargo xtask bench ops` (operations of an epoch against the machine),
-    /// `cargo xtask bench policies` (ten minutes; `--quick` takes one), `cargo xtask bench hosts` (over shaped
-    /// links between namespaces: Linux, root and Open MPI).
+    /// Measures: `cargo xtask bench` alone (an overview, two minutes), `cargo xtask bench codec` (`--quick` takes seconds),
+    /// `cargo xtask bench metadata`, `cargo xtask bench ops` (operations of an epoch against the machine),
+    /// `cargo xtask bench policies` (ten minutes; `--quick` takes one), `cargo xtask bench paper` (the paper's tables and figures:
+    /// hours; `--quick` takes half of one), `cargo xtask bench hosts` (over shaped links between namespaces: Linux,
+    /// root and Open MPI).
     Bench {
         /// What to measure, and its options.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Compiles `kernels/cuda/*.cu` to `kernels/ptx/*.ptx`, with NVRTC or else nvcc.

@@ -21,7 +21,7 @@ use sylvie::tensor::{
 };
 
 use crate::rounds::median;
-use machine::{Gather, Yardsticks, processor_s};
+use machine::{Gather, Speeds, Yardsticks, processor_s};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -66,11 +66,29 @@ struct Operation<'a> {
     run: Box<dyn FnMut() + 'a>,
 }
 
-/// Measures and prints.
+/// An operation's times in milliseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) name: &'static str,
+    /// What its bytes and its arithmetic take.
+    pub(crate) floor_ms: f64,
+    pub(crate) time_ms: f64,
+}
+
+impl OpsArguments {
+    /// What a look at a machine needs.
+    pub(crate) fn overview() -> Self {
+        let data = "synthetic:nodes=30000,degree=30".to_owned();
+        let order = NodeOrder::Auto;
+        Self { data, columns: 128, classes: 47, threads: 2, order, rounds: 3 }
+    }
+}
+
+/// Measures, prints, and gives what it printed.
 ///
 /// # Errors
 /// A graph that cannot be read.
-pub(crate) fn measure(arguments: &OpsArguments) -> Result<()> {
+pub(crate) fn measure(arguments: &OpsArguments) -> Result<Vec<Measured>> {
     ensure!(arguments.columns.is_multiple_of(N_HEADS), "columns that {N_HEADS} heads can share");
     let dataset = data::read(&arguments.data, &ReadOptions::default())?;
     let assignment = Assignment::new(1, vec![0; dataset.n_nodes()])?;
@@ -105,7 +123,15 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<()> {
             }
         }
     }
-    let speeds = yardsticks.speeds();
+    Ok(table(yardsticks.speeds(), operations, times_s))
+}
+
+/// Prints the operations beside what the machine can do.
+fn table(
+    speeds: Speeds,
+    operations: Vec<Operation<'_>>,
+    times_s: Vec<Vec<f64>>,
+) -> Vec<Measured> {
     println!(
         "copy {:.1} GB/s read and written, gather {:.1} GB/s, product {:.1} GFLOP/s\n",
         speeds.copy / 1e9,
@@ -116,7 +142,8 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<()> {
         "| operation | MB in order | MB gathered | GFLOP | floor, ms | measured, ms | floor / measured |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (operation, times_s) in operations.iter().zip(times_s) {
+    let mut measured = Vec::new();
+    for (operation, times_s) in operations.into_iter().zip(times_s) {
         let Work { streamed_bytes, gathered_bytes, n_operations } = operation.work;
         let memory_s = streamed_bytes / speeds.copy + gathered_bytes / speeds.gather;
         let floor_s = memory_s.max(n_operations / speeds.product);
@@ -131,8 +158,10 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<()> {
             time_s * 1e3,
             floor_s / time_s
         );
+        let name = operation.name;
+        measured.push(Measured { name, floor_ms: 1e3 * floor_s, time_ms: 1e3 * time_s });
     }
-    Ok(())
+    measured
 }
 
 /// Matrices to run operations on.

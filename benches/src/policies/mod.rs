@@ -2,12 +2,12 @@
 //! latency imply, and beside the paper's.
 
 mod paper;
-mod report;
-mod run;
-mod split;
-mod surroundings;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod split;
+pub(crate) mod surroundings;
 mod traffic;
-mod walk;
+pub(crate) mod walk;
 
 use std::path::PathBuf;
 use std::thread;
@@ -82,6 +82,25 @@ const LINKLESS: Epochs = Epochs { n_warm: 2, n_measured: 6 };
 const MOST_EPOCHS: usize = 15;
 
 impl PoliciesArguments {
+    /// What a look at a machine needs.
+    pub(crate) fn overview() -> Self {
+        Self {
+            quick: true,
+            data: None,
+            partitioner: Method::Random,
+            parts: 2,
+            ranks_per_host: 1,
+            threads: 1,
+            model: vec![ModelKind::Sage],
+            hidden: Vec::new(),
+            percent: vec![1.5],
+            latency_us: 50,
+            policy: Vec::new(),
+            seconds: None,
+            csv: None,
+        }
+    }
+
     fn data(&self) -> String {
         let n_nodes = if self.quick { 3000 } else { 10_000 };
         let generated = || format!("synthetic:nodes={n_nodes},degree=10,features=32,locality=0");
@@ -105,6 +124,27 @@ impl PoliciesArguments {
         POLICIES.into_iter().filter(is_wanted)
     }
 
+    fn rows(&self, split: &Split) -> Result<Vec<Row>> {
+        let seconds = self.seconds.unwrap_or(if self.quick { 1.0 } else { 3.0 });
+        let layout = Layout {
+            ranks_per_host: self.ranks_per_host,
+            n_threads: self.threads,
+            latency: Duration::from_micros(self.latency_us),
+        };
+        let mut rows = Vec::new();
+        for &n_hidden in self.hidden() {
+            for &kind in &self.model {
+                let model = split.three_layers(kind, n_hidden);
+                for &percent in &self.percent {
+                    let bench =
+                        Bench { split, model: &model, layout, effort: Effort { n_warm: 1, seconds } };
+                    bench.measure(self.policies(), percent / 100.0, &mut rows)?;
+                }
+            }
+        }
+        Ok(rows)
+    }
+
     fn check(&self) -> Result<()> {
         for name in &self.policy {
             let known = POLICIES.join(", ");
@@ -118,11 +158,11 @@ impl PoliciesArguments {
     }
 }
 
-/// Measures and prints.
+/// Measures, prints, and gives what it printed.
 ///
 /// # Errors
 /// Arguments, a graph or a training that cannot be; a CSV file that cannot be written.
-pub(crate) fn measure(arguments: &PoliciesArguments) -> Result<()> {
+pub(crate) fn measure(arguments: &PoliciesArguments) -> Result<Vec<Row>> {
     arguments.check()?;
     let data = arguments.data();
     let split = Split::read(&data, arguments.partitioner, arguments.parts)?;
@@ -140,20 +180,11 @@ pub(crate) fn measure(arguments: &PoliciesArguments) -> Result<()> {
     if arguments.parts as usize * arguments.threads > n_cores {
         println!("more threads than {n_cores} cores: waiting for one is not in the predictions");
     }
-    let mut rows = Vec::new();
-    for &n_hidden in arguments.hidden() {
-        for &kind in &arguments.model {
-            let model = split.model(kind, n_hidden);
-            for &percent in &arguments.percent {
-                let bench = Bench { arguments, split: &split, model: &model };
-                bench.measure(percent / 100.0, &mut rows)?;
-            }
-        }
+    let rows = arguments.rows(&split)?;
+    if let Some(path) = &arguments.csv {
+        write_csv(path, &header, &rows)?;
     }
-    match &arguments.csv {
-        Some(path) => write_csv(path, &header, &rows),
-        None => Ok(()),
-    }
+    Ok(rows)
 }
 
 fn policy_of(name: &str) -> Result<ExchangePolicy> {
@@ -164,21 +195,47 @@ fn policy_of(name: &str) -> Result<ExchangePolicy> {
     Ok(ExchangePolicy { overlap, ..preset.parse::<Preset>()?.policy() })
 }
 
+/// Where ranks are, and what they compute with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Ranks that share a host's link.
+    pub(crate) ranks_per_host: usize,
+    /// Threads that each rank computes with.
+    pub(crate) n_threads: usize,
+    /// Latency of the links.
+    pub(crate) latency: Duration,
+}
+
+/// How long something is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Epochs that are not counted: one at least.
+    pub(crate) n_warm: usize,
+    /// Seconds that the epochs measured of one run may take; one at least is measured.
+    pub(crate) seconds: f64,
+}
+
 /// A network on a split graph.
 #[derive(Clone, Copy)]
-struct Bench<'a> {
-    arguments: &'a PoliciesArguments,
-    split: &'a Split,
-    model: &'a ModelConfig,
+pub(crate) struct Bench<'a> {
+    pub(crate) split: &'a Split,
+    pub(crate) model: &'a ModelConfig,
+    pub(crate) layout: Layout,
+    pub(crate) effort: Effort,
 }
 
 impl Bench<'_> {
     /// Chooses the link, and measures every policy over it.
-    fn measure(&self, share: f64, rows: &mut Vec<Row>) -> Result<()> {
+    fn measure(
+        &self,
+        policies: impl Iterator<Item = &'static str>,
+        share: f64,
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
         let link = self.choose_link(share)?;
         let mut vanilla_s = None;
-        for name in self.arguments.policies() {
-            let mut row = self.row(name, share, link)?;
+        for name in policies {
+            let mut row = self.row(name, &policy_of(name)?, share, link)?;
             let vanilla_s = *vanilla_s.get_or_insert(row.measured_s);
             row.throughput = vanilla_s / row.measured_s;
             if name == POLICIES[0] {
@@ -191,51 +248,66 @@ impl Bench<'_> {
     }
 
     /// The link on which computation is `share` of vanilla's epoch.
-    fn choose_link(&self, share: f64) -> Result<LinkModel> {
-        let vanilla = policy_of(POLICIES[0])?;
+    ///
+    /// # Errors
+    /// A training that fails; an epoch that latencies alone make longer.
+    pub(crate) fn choose_link(&self, share: f64) -> Result<LinkModel> {
+        let vanilla = Preset::Vanilla.policy();
         let volumes = self.volumes(&vanilla);
         let outcome = run(self.subject(&vanilla), LINKLESS, None)?;
         let computing = outcome.times.iter();
         let computing = computing.map(|epoch| synchronous_s(epoch, volumes, Pipe::of(None)));
         let computation_s = median(computing.collect());
-        let steps = plan_epoch(self.model, &vanilla, self.arguments.parts, 1);
-        let ranks_per_host = self.arguments.ranks_per_host;
+        let steps = plan_epoch(self.model, &vanilla, self.split.rows.len() as u32, 1);
+        let Layout { ranks_per_host, latency, .. } = self.layout;
         let sizes = bytes_and_latencies(&steps, volumes, ranks_per_host);
-        let latency = Duration::from_micros(self.arguments.latency_us);
         let rate = rate_for_share(computation_s, share, sizes, latency.as_secs_f64())?;
         Ok(LinkModel { bits_per_second: 8.0 * rate, latency, ranks_per_host })
     }
 
-    fn row(&self, policy: &'static str, share: f64, link: LinkModel) -> Result<Row> {
-        let exchange = policy_of(policy)?;
-        let subject = self.subject(&exchange);
+    /// Measures one policy, named `policy`; its throughput is to be filled in.
+    ///
+    /// # Errors
+    /// A training that fails.
+    pub(crate) fn row(
+        &self,
+        policy: &str,
+        exchange: &ExchangePolicy,
+        share: f64,
+        link: LinkModel,
+    ) -> Result<Row> {
+        let subject = self.subject(exchange);
         let mut linkless = run(subject, LINKLESS, None)?;
-        let epochs = self.epochs(&exchange, self.predicted_s(&linkless, &exchange, Some(&link)));
+        let epochs = self.epochs(exchange, self.predicted_s(&linkless, exchange, Some(&link)));
         let outcome = run(subject, epochs, Some(link))?;
         linkless.append(run(subject, LINKLESS, None)?);
         let pipe = Pipe::of(Some(&link));
         let mut pieces =
-            linkless.times.iter().map(|t| Pieces::of(t, self.volumes(&exchange), pipe));
+            linkless.times.iter().map(|t| Pieces::of(t, self.volumes(exchange), pipe));
         let Pieces { transfer_s, reduction_s, .. } = pieces.next_back().unwrap_or_default();
+        let payload_bytes = median_bytes(&outcome, |record| record.payload_bytes);
+        let metadata_bytes = median_bytes(&outcome, |record| record.metadata_bytes);
         Ok(Row {
             kind: self.model.kind,
             n_hidden: self.model.widths[1],
             share,
             link,
-            policy,
+            policy: policy.to_owned(),
             n_epochs: epochs.n_measured,
-            predicted_s: self.predicted_s(&linkless, &exchange, Some(&link)),
+            predicted_s: self.predicted_s(&linkless, exchange, Some(&link)),
             measured_s: median(outcome.epochs_s.clone()),
             throughput: 1.0,
-            computation_s: self.predicted_s(&linkless, &exchange, None),
+            computation_s: self.predicted_s(&linkless, exchange, None),
             transfer_s,
             reduction_s,
             linkless_s: median(linkless.epochs_s),
             times: median_times(&outcome),
-            halo_bytes: median_bytes(&outcome, |record| {
-                record.payload_bytes + record.metadata_bytes
-            }),
+            payload_bytes,
+            metadata_bytes,
+            halo_bytes: payload_bytes + metadata_bytes,
             reduce_bytes: median_bytes(&outcome, |record| record.reduce_bytes),
+            epochs_s: outcome.epochs_s,
+            last_epoch: outcome.last_epoch,
         })
     }
 
@@ -256,10 +328,10 @@ impl Bench<'_> {
 
     /// As many epochs as the time allows; those that build up a stale epoch are not counted.
     fn epochs(&self, policy: &ExchangePolicy, epoch_s: f64) -> Epochs {
-        let seconds =
-            self.arguments.seconds.unwrap_or(if self.arguments.quick { 1.0 } else { 3.0 });
+        let Effort { n_warm, seconds } = self.effort;
         let n_measured = ((seconds / epoch_s) as usize).clamp(1, MOST_EPOCHS);
-        Epochs { n_warm: if policy.schedule == Schedule::Async { 2 } else { 1 }, n_measured }
+        let least = if policy.schedule == Schedule::Async { 2 } else { 1 };
+        Epochs { n_warm: n_warm.max(least), n_measured }
     }
 
     fn volumes<'a>(&'a self, policy: &'a ExchangePolicy) -> Volumes<'a> {
@@ -267,7 +339,7 @@ impl Bench<'_> {
     }
 
     fn subject<'a>(&'a self, policy: &'a ExchangePolicy) -> Subject<'a> {
-        let Self { split, model, .. } = *self;
-        Subject { split, model, policy, n_threads: self.arguments.threads }
+        let Self { split, model, layout, .. } = *self;
+        Subject { split, model, policy, n_threads: layout.n_threads }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use sylvie::comm::LinkModel;
 use sylvie::gnn::ModelKind;
-use sylvie::pipeline::{EpochRecord, RankTimes};
+use sylvie::pipeline::{EpochRecord, RankTimes, Span};
 
 use super::paper;
 use super::run::Outcome;
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     /// Share of computation in vanilla's epoch, by which the link was chosen.
     pub(crate) share: f64,
     pub(crate) link: LinkModel,
-    pub(crate) policy: &'static str,
+    pub(crate) policy: String,
     pub(crate) n_epochs: usize,
     pub(crate) predicted_s: f64,
     pub(crate) measured_s: f64,
@@ -35,8 +35,15 @@ pub(crate) struct Row {
     pub(crate) linkless_s: f64,
     /// Medians over the epochs measured, of means over the ranks.
     pub(crate) times: RankTimes,
+    pub(crate) payload_bytes: f64,
+    pub(crate) metadata_bytes: f64,
+    /// Both together.
     pub(crate) halo_bytes: f64,
     pub(crate) reduce_bytes: f64,
+    /// Each epoch measured.
+    pub(crate) epochs_s: Vec<f64>,
+    /// What each rank did in the last of them.
+    pub(crate) last_epoch: Vec<Vec<Span>>,
 }
 
 /// Medians of each figure over the epochs of a run.
@@ -83,7 +90,7 @@ impl Row {
         let times = &self.times;
         let epoch_ms = times.compute_ms + times.blocked_ms + times.reduce_ms;
         let share = |ms: f64| format!("{:.1} %", 100.0 * ms / epoch_ms);
-        let paper = paper::throughput(self.policy, self.kind).map_or_else(
+        let paper = paper::throughput(&self.policy, self.kind).map_or_else(
             || "-".to_owned(),
             |(least, most)| {
                 if least < most { format!("{least}..{most}") } else { format!("{least}") }
@@ -108,11 +115,12 @@ impl Row {
         )
     }
 
-    fn csv(&self) -> String {
+    /// A line of [`COLUMNS`].
+    pub(crate) fn csv(&self) -> String {
         let RankTimes { compute_ms, blocked_ms, reduce_ms, .. } = self.times;
         let RankTimes { encode_ms, decode_ms, network_ms, hidden_ms, .. } = self.times;
         let (least, most) =
-            paper::throughput(self.policy, self.kind).unwrap_or((f64::NAN, f64::NAN));
+            paper::throughput(&self.policy, self.kind).unwrap_or((f64::NAN, f64::NAN));
         let numbers = [
             100.0 * self.share,
             self.link.bits_per_second,
@@ -150,7 +158,8 @@ impl Row {
     }
 }
 
-const COLUMNS: &str = "model,hidden,policy,computation_percent,bits_per_second,latency_us,\
+/// What [`Row::csv`] gives.
+pub(crate) const COLUMNS: &str = "model,hidden,policy,computation_percent,bits_per_second,latency_us,\
     ranks_per_host,epochs,epoch_ms,predicted_ms,throughput,paper_least,paper_most,compute_ms,\
     blocked_ms,reduce_ms,encode_ms,decode_ms,network_ms,hidden_ms,computation_ms,transfer_ms,\
     all_reduce_ms,linkless_epoch_ms,halo_bytes,reduce_bytes";

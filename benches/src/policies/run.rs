@@ -1,5 +1,6 @@
 //! One training run, watched: when each epoch ended, its record, and every span of its ranks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use anyhow::{Error, Result};
 use sylvie::comm::{Communicator as _, LinkModel, Purpose, ThreadOptions, Threads, run_ranks};
 use sylvie::gnn::ModelConfig;
 use sylvie::pipeline::{
-    Activity, Clock, EpochRecord, ExchangePolicy, Instruments, Lane, Observer, ObserverError, Span,
-    Step, Tracer, TrainSettings, train,
+    Activity, Checkpoints, Clock, EpochRecord, ExchangePolicy, Instruments, Lane, Observer,
+    ObserverError, Span, Step, Tracer, TrainSettings, train_with_checkpoints,
 };
 use sylvie::tensor::{CpuBackend, Wire};
 
@@ -39,6 +40,8 @@ pub(crate) struct Outcome {
     pub(crate) records: Vec<EpochRecord>,
     /// What each rank computed.
     pub(crate) times: Vec<EpochTimes>,
+    /// Everything that each rank did in the last epoch.
+    pub(crate) last_epoch: Vec<Vec<Span>>,
 }
 
 struct RunClock(Instant);
@@ -58,7 +61,8 @@ impl Tracer for Spans {
     }
 }
 
-/// Trains for the epochs asked for; the last is evaluated, because every run's last epoch is.
+/// Trains for the epochs asked for. The run is stopped after them, before the evaluation that every complete run ends
+/// with: over a slow link that takes half as long as an epoch.
 ///
 /// # Errors
 /// Whatever ends the training early.
@@ -72,7 +76,7 @@ pub(crate) fn run(
     let settings = TrainSettings {
         model: subject.model.clone(),
         exchange: subject.policy.clone(),
-        n_epochs: n_epochs as u32,
+        n_epochs: n_epochs as u32 + 1,
         learning_rate: 0.01,
         weight_decay: 0.0,
         seed: 1,
@@ -86,6 +90,8 @@ pub(crate) fn run(
     let clock = RunClock(Instant::now());
     let spans = Spans((0..n_ranks).map(|_| Mutex::default()).collect());
     let ends = Mutex::new(Vec::new());
+    // Raised in the epoch before the last, so that every rank finds it raised in that one or not.
+    let stop = AtomicBool::new(n_epochs == 1);
     type Comm = Threads<<CpuBackend as Wire>::Bytes>;
     run_ranks(n_ranks, &options, |comm: &mut Comm| -> Result<()> {
         let backend = CpuBackend::try_new(subject.n_threads)?;
@@ -94,13 +100,23 @@ pub(crate) fn run(
             if is_first {
                 let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
                 ends.push((clock.now(), record.clone()));
+                stop.store(ends.len() + 1 >= n_epochs, Ordering::Relaxed);
             }
             Ok(())
         };
         let observer: &mut dyn Observer = &mut note;
         let instruments = Instruments { clock: &clock, tracer: Some(&spans) };
         let input = &subject.split.inputs[comm.rank()];
-        train(&backend, comm, input, &settings, instruments, observer)?;
+        let checkpoints = Checkpoints { stop: Some(&stop), ..Checkpoints::none() };
+        train_with_checkpoints(
+            &backend,
+            comm,
+            input,
+            &settings,
+            instruments,
+            observer,
+            checkpoints,
+        )?;
         Ok(())
     })
     .map_err(|error| Error::msg(format!("{error:#}")))?;
@@ -126,7 +142,11 @@ impl Outcome {
         let records: Vec<EpochRecord> =
             ends.iter().skip(n_warm).map(|(_, record)| record.clone()).collect();
         let times = records.iter().map(|record| epoch_times(record, spans)).collect();
-        Self { epochs_s: epochs_s.collect(), records, times }
+        let last = records.last().map(|record| record.epoch);
+        let of_last = |span: &&Span| span.purpose == Purpose::Training && Some(span.epoch) == last;
+        let last_epoch =
+            spans.iter().map(|rank| rank.iter().filter(of_last).copied().collect()).collect();
+        Self { epochs_s: epochs_s.collect(), records, times, last_epoch }
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct RankSteps {
 }
 
 /// Whether a step stands still until others have done something.
-fn waits(step: Step) -> bool {
+pub(crate) fn waits(step: Step) -> bool {
     matches!(step, Step::Wait(..) | Step::Use(..) | Step::Drain(..) | Step::Collect)
 }
 

@@ -20,7 +20,7 @@ pub(crate) const MAX_THREADS: u32 = 1024;
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataFlags {
     /// Graph: a file or folder, or synthetic[:key=value,...] with the keys nodes, degree, features,
-    /// classes, locality, seed and multi. [default: synthetic]
+    /// classes, locality, seed, multi and noise. [default: synthetic]
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<String>,
     /// arrays, gnn-benchmark, graphsaint, heterophilous, ogb, reddit, planetoid, edge-list, matrix-market

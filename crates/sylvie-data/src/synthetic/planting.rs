@@ -9,11 +9,11 @@ use super::{Purpose, family};
 
 /// Smallest community, in nodes, whatever the degree.
 const MIN_COMMUNITY: u32 = 16;
-/// How likely a node has its community's class.
+/// How likely a node has its community's class, where no noise is asked for.
 const PURITY: f64 = 0.92;
 /// How likely a community has a class besides its own, with multi-labels.
 const EXTRA_CLASS: f64 = 0.2;
-/// How likely a node lacks a class of its community, with multi-labels.
+/// How likely a node lacks a class of its community, with multi-labels and without noise.
 const MISSING_CLASS: f64 = 0.1;
 /// How likely a node has a class that its community lacks, with multi-labels.
 const STRAY_CLASS: f64 = 0.02;
@@ -64,7 +64,7 @@ impl Planting {
     fn push_classes(&mut self, settings: &Settings, main_class: u32, community: Range<u32>) {
         for node in community {
             let mut draws = Sequence::new(family(settings.seed, Purpose::Labels), node);
-            let is_typical = draws.next_f64() < PURITY;
+            let is_typical = draws.next_f64() < PURITY * (1.0 - settings.noise);
             let class = if is_typical { main_class } else { draws.below(settings.classes) };
             self.classes.push(class);
         }
@@ -81,11 +81,12 @@ impl Planting {
         let shared: Vec<bool> = (0..settings.classes)
             .map(|class| draws.next_f64() < EXTRA_CLASS || class == main_class)
             .collect();
+        let missing = MISSING_CLASS + (1.0 - MISSING_CLASS) * settings.noise;
         for node in community {
             let mut draws = Sequence::new(family(settings.seed, Purpose::Labels), node);
             let has = shared.iter().map(|&shared| {
                 let draw = draws.next_f64();
-                if shared { draw >= MISSING_CLASS } else { draw < STRAY_CLASS }
+                if shared { draw >= missing } else { draw < STRAY_CLASS }
             });
             self.class_sets.extend(has.map(u8::from));
             self.classes.push(main_class);

@@ -34,6 +34,8 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     /// Whether nodes have several classes.
     pub(super) multi: bool,
+    /// Share of the labels that say nothing of their community, beyond those that never do.
+    pub(super) noise: f64,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
             locality: 0.9,
             seed: 1,
             multi: false,
+            noise: 0.0,
         }
     }
 }
@@ -92,9 +95,10 @@ impl Settings {
             "locality" => self.locality = number(key, value, 0.0..=1.0)?,
             "seed" => self.seed = number(key, value, 0..=u64::MAX)?,
             "multi" => self.multi = number(key, value, 0..=1)? == 1,
+            "noise" => self.noise = number(key, value, 0.0..=1.0)?,
             _ => {
                 let (what, given) = ("setting of a synthetic graph", key.to_owned());
-                let choices = "nodes, degree, features, classes, locality, seed, multi";
+                let choices = "nodes, degree, features, classes, locality, seed, multi, noise";
                 return Err(DataError::UnknownWord { what, given, choices });
             }
         }

@@ -65,6 +65,8 @@ fn the_default_graph() {
     let dataset = generate("synthetic");
     let words = "synthetic:nodes=20000,degree=20,features=64,classes=10,locality=0.9,seed=1";
     let spelt_out = generate(words);
+    let quiet = generate(&format!("{words},noise=0"));
+    assert_eq!((&quiet.graph, &quiet.labels), (&dataset.graph, &dataset.labels));
     assert_eq!(spelt_out.graph, dataset.graph);
     assert_eq!(spelt_out.features, dataset.features);
     assert_eq!((dataset.n_nodes(), dataset.features.n_cols()), (20_000, 64));
@@ -127,6 +129,28 @@ fn multi_labels_follow_communities() {
 }
 
 #[test]
+fn noise_takes_labels_from_their_communities() {
+    // Homophily of pairs that agree whenever both are typical, which 0.92 of the nodes are.
+    let homophily = |noise: &str| {
+        let dataset = generate(&format!("synthetic:nodes=4000,locality=1,noise={noise}"));
+        edge_homophily(&dataset.graph, &dataset.labels).unwrap()
+    };
+    let (none, half, all) = (homophily("0"), homophily("0.5"), homophily("1"));
+    assert!((0.80..0.90).contains(&none), "{none}");
+    assert!((0.21..0.36).contains(&half), "{half}");
+    assert!((0.06..0.14).contains(&all), "{all}");
+
+    let n_labels = |noise: &str| {
+        let dataset = generate(&format!("synthetic:nodes=2000,multi=1,classes=12,noise={noise}"));
+        let Labels::Multi { values, .. } = dataset.labels else { panic!("multi-labels") };
+        values.iter().map(|&flag| f64::from(flag)).sum::<f64>()
+    };
+    // Half of the classes of communities, and all that stray.
+    let ratio = n_labels("0.5") / n_labels("0");
+    assert!((0.5..0.62).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn extremes_are_generated() {
     for words in [
         "nodes=4,degree=3,classes=2",
@@ -156,6 +180,7 @@ fn settings_out_of_range_are_refused() {
         ("nodes=100000000,features=65536", "at most 85 with"),
         ("classes=1", "from 2 to 4096"),
         ("multi=2", "from 0 to 1"),
+        ("noise=-0.1", "from 0 to 1"),
         ("seed=1,seed=2", "each key once"),
         ("nodes", "key=value"),
         ("", "key=value"),
