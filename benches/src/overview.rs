@@ -54,9 +54,12 @@ pub(crate) fn measure(arguments: &OverviewArguments) -> Result<()> {
     let record = Record::create(&parent, &format!("{}-overview", today()))?;
     record.write(FIGURES, &figures_csv(&figures))?;
     record.write("machine.txt", &format!("{surroundings}\n"))?;
-    let notes = ["Medians of a few rounds: a look at a machine, not a measurement to be quoted.".to_owned()];
+    let notes =
+        ["Medians of a few rounds: a look at a machine, not a measurement to be quoted."
+            .to_owned()];
     let preface = Preface { title: "Overview", surroundings: &surroundings, notes: &notes };
-    record.write("report.html", &page(&preface, &Default::default(), &sections, before.as_ref()))?;
+    record
+        .write("report.html", &page(&preface, &Default::default(), &sections, before.as_ref()))?;
     println!("\npage: {}", record.folder.join("report.html").display());
     Ok(())
 }

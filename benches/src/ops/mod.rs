@@ -127,11 +127,7 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<Vec<Measured>> {
 }
 
 /// Prints the operations beside what the machine can do.
-fn table(
-    speeds: Speeds,
-    operations: Vec<Operation<'_>>,
-    times_s: Vec<Vec<f64>>,
-) -> Vec<Measured> {
+fn table(speeds: Speeds, operations: Vec<Operation<'_>>, times_s: Vec<Vec<f64>>) -> Vec<Measured> {
     println!(
         "copy {:.1} GB/s read and written, gather {:.1} GB/s, product {:.1} GFLOP/s\n",
         speeds.copy / 1e9,

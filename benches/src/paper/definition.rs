@@ -331,7 +331,10 @@ impl Item {
 
     /// The name of the first policy of a preset.
     pub(crate) fn named(&self, preset: Preset) -> Option<&str> {
-        self.policies.iter().find(|policy| policy.preset == preset).map(|policy| policy.name.as_str())
+        self.policies
+            .iter()
+            .find(|policy| policy.preset == preset)
+            .map(|policy| policy.name.as_str())
     }
 
     /// What the paper reports of a policy.
@@ -354,7 +357,10 @@ impl Item {
         for name in self.data.iter().chain(&self.real) {
             let set = sets.get(name);
             let set = set.with_context(|| format!("data set '{name}' is not in {SETS}"))?;
-            ensure!(self.real.contains(name) == set.path.is_some(), "data set '{name}' is in the wrong list");
+            ensure!(
+                self.real.contains(name) == set.path.is_some(),
+                "data set '{name}' is in the wrong list"
+            );
             for model in self.models.iter().map(ToString::to_string) {
                 ensure!(set.networks.contains_key(&model), "data set '{name}' has no {model}");
             }
@@ -371,7 +377,11 @@ impl Item {
         for reported in &self.paper {
             let known = |name: &String| self.policies.iter().any(|policy| policy.name == *name);
             let unknown = reported.values.keys().find(|name| !known(name));
-            ensure!(unknown.is_none(), "the paper's figure of '{}', which is no policy", unknown.map_or("", |name| name));
+            ensure!(
+                unknown.is_none(),
+                "the paper's figure of '{}', which is no policy",
+                unknown.map_or("", |name| name)
+            );
             ensure!(self.data.contains(&reported.data), "figures of data set '{}'", reported.data);
         }
         for (data, model) in self.quick.cells.iter().chain(&self.full.cells) {
@@ -384,7 +394,10 @@ impl Item {
             let is_timed = effort.warm_epochs > 0 && effort.seconds > 0.0;
             ensure!(!self.kind.is_timed() || is_timed, "{name}: `warm_epochs` and `seconds`");
             let is_trained = effort.seeds > 0 && effort.epochs > 0 && effort.eval_every > 0;
-            ensure!(!self.kind.is_trained() || is_trained, "{name}: `seeds`, `epochs`, `eval_every`");
+            ensure!(
+                !self.kind.is_trained() || is_trained,
+                "{name}: `seeds`, `epochs`, `eval_every`"
+            );
         }
         Ok(())
     }
@@ -394,11 +407,21 @@ impl Item {
         ensure!(self.id != other.id, "another item has the id {}", self.id);
         for (mine, theirs) in pairs(&self.policies, &other.policies) {
             let is_same = mine.exchange() == theirs.exchange();
-            ensure!(mine.name != theirs.name || is_same, "policy '{}' is another in {}", mine.name, other.id);
+            ensure!(
+                mine.name != theirs.name || is_same,
+                "policy '{}' is another in {}",
+                mine.name,
+                other.id
+            );
         }
         for (mine, theirs) in pairs(&self.layouts, &other.layouts) {
             let is_same = mine == theirs;
-            ensure!(mine.name != theirs.name || is_same, "layout '{}' is another in {}", mine.name, other.id);
+            ensure!(
+                mine.name != theirs.name || is_same,
+                "layout '{}' is another in {}",
+                mine.name,
+                other.id
+            );
         }
         Ok(())
     }
@@ -418,9 +441,7 @@ fn optional_word<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     word(from).map(Some)
 }
 
-fn words<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    from: D,
-) -> Result<Vec<T>, D::Error> {
+fn words<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<Vec<T>, D::Error> {
     let words = Vec::<String>::deserialize(from)?;
     words.iter().map(|word| word.parse().map_err(D::Error::custom)).collect()
 }

@@ -9,7 +9,7 @@ use sylvie::data::{self, Normalization, ReadOptions, SplitRule};
 use sylvie::gnn::{ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Dataset;
 
-use super::definition::{Network, Set, Shape};
+use super::definition::{Hidden, Network, Set, Shape};
 use crate::policies::split::{Nodes, Split};
 
 /// Seed of generated graphs and of drawn splits.
@@ -85,7 +85,8 @@ impl Graphs {
         };
         let normalization =
             if set.standardize { Normalization::Standard } else { Normalization::None };
-        let options = ReadOptions { split, split_seed: SEED, normalization, ..ReadOptions::default() };
+        let options =
+            ReadOptions { split, split_seed: SEED, normalization, ..ReadOptions::default() };
         let source = self.source(set)?;
         let dataset = data::read(&source, &options).with_context(|| name.to_owned())?;
         let dataset = Rc::new(dataset);
@@ -119,6 +120,14 @@ impl Graphs {
         ))
     }
 
+    /// Columns between layers.
+    pub(crate) fn hidden(&self, hidden: Hidden) -> usize {
+        match self.mode {
+            Mode::Quick => hidden.quick,
+            Mode::Full => hidden.full,
+        }
+    }
+
     /// The network of a kind on a set.
     ///
     /// # Errors
@@ -127,11 +136,7 @@ impl Graphs {
         let network = set.networks.get(&kind.to_string());
         let Network { layers, linear, hidden, dropout } =
             *network.with_context(|| format!("no {kind} on {}", set.title))?;
-        let hidden = match self.mode {
-            Mode::Quick => hidden.quick,
-            Mode::Full => hidden.full,
-        };
-        let mut widths = vec![hidden; layers + 1];
+        let mut widths = vec![self.hidden(hidden); layers + 1];
         (widths[0], widths[layers]) = (split.n_features, split.n_classes);
         let (n_linear, norm) = (linear, NormKind::Layer);
         let model = ModelConfig { kind, widths, n_linear, n_heads: 1, dropout, norm };

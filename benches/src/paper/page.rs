@@ -44,8 +44,7 @@ pub(crate) fn page(
     }
     if let Some(before) = before {
         page.section("Beside the earlier record");
-        let figures: Vec<&Figure> =
-            sections.iter().flat_map(|section| &section.figures).collect();
+        let figures: Vec<&Figure> = sections.iter().flat_map(|section| &section.figures).collect();
         page.table(&compared(before, &figures));
     }
     page.finish()
@@ -62,7 +61,9 @@ fn add(page: &mut Page, section: &Section) {
     for chart in &section.charts {
         match &chart.svg {
             Ok(svg) => page.figure(svg, &chart.caption),
-            Err(error) => page.paragraph(&format!("{} could not be drawn: {error}.", chart.caption)),
+            Err(error) => {
+                page.paragraph(&format!("{} could not be drawn: {error}.", chart.caption))
+            }
         }
     }
     if !section.claims.is_empty() {
@@ -74,13 +75,7 @@ fn add(page: &mut Page, section: &Section) {
 pub(crate) fn verdicts(claims: &[&Claim]) -> Table {
     let row = |claim: &&Claim| {
         let Claim { item, claim, rule, found, outcome } = *claim;
-        vec![
-            item.clone(),
-            claim.clone(),
-            outcome.text().to_owned(),
-            rule.clone(),
-            found.clone(),
-        ]
+        vec![item.clone(), claim.clone(), outcome.text().to_owned(), rule.clone(), found.clone()]
     };
     Table {
         caption: "Claims of the paper, the rule by which each counts as holding here, and what was found.".to_owned(),

@@ -104,7 +104,8 @@ fn times(results: &Results) -> String {
 /// A line an epoch of a run over a link.
 fn epochs(results: &Results) -> String {
     let all = results.timed.iter().flat_map(|run| {
-        let place = format!("{},{},{},{}", run.data, run.model, quoted(&run.layout), run.row.policy);
+        let place =
+            format!("{},{},{},{}", run.data, run.model, quoted(&run.layout), run.row.policy);
         let epochs = run.row.epochs_s.iter().enumerate();
         epochs.map(move |(number, seconds)| format!("{place},{number},{:.4}", 1e3 * seconds))
     });
@@ -129,7 +130,8 @@ fn scores(results: &Results) -> String {
             curve.last_test
         )
     });
-    let heading = "data,model,parts,policy,seed,epochs,best_epoch,best_val,test_at_best,test_at_end";
+    let heading =
+        "data,model,parts,policy,seed,epochs,best_epoch,best_val,test_at_best,test_at_end";
     lines(heading, all)
 }
 
@@ -147,7 +149,8 @@ fn curves(results: &Results) -> String {
 
 fn verdicts(claims: &[&Claim]) -> String {
     let all = claims.iter().map(|claim| {
-        let [text, rule, found] = [&claim.claim, &claim.rule, &claim.found].map(|text| quoted(text));
+        let [text, rule, found] =
+            [&claim.claim, &claim.rule, &claim.found].map(|text| quoted(text));
         format!("{},{},{text},{rule},{found}", claim.item, claim.outcome.text())
     });
     lines("item,verdict,claim,rule,found", all)

@@ -147,8 +147,7 @@ mod tests {
         // 33 columns take five bytes.
         close(one_bit(33), 132.0 / 9.0);
         assert_eq!(row_ratio(RowCodec::new(Width::F32), 33), 1.0);
-        let fp32 =
-            Fp32 { epoch_s: 100.0, computation_s: 1.06, rows_s: 98.94, reduction_s: 0.5 };
+        let fp32 = Fp32 { epoch_s: 100.0, computation_s: 1.06, rows_s: 98.94, reduction_s: 0.5 };
         let ratio = one_bit(256);
         assert_eq!((10.0 * fp32.allowed_waiting(ratio)).round(), 220.0);
         assert_eq!((10.0 * fp32.allowed_hidden(ratio)).round(), 287.0);

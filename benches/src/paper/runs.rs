@@ -142,7 +142,10 @@ impl<'a> Runner<'a> {
             true => all.collect(),
             false => {
                 let kind = |word: &str| word.parse().ok();
-                chosen.iter().filter_map(|(data, word)| Some((data.as_str(), kind(word)?))).collect()
+                chosen
+                    .iter()
+                    .filter_map(|(data, word)| Some((data.as_str(), kind(word)?)))
+                    .collect()
             }
         };
         cells.retain(|(name, _)| self.graphs.has(&self.definitions.sets[*name]));
@@ -203,7 +206,9 @@ impl<'a> Runner<'a> {
             Err(why) => why,
         };
         match &why {
-            Why::Time => println!("[{at_s:4} s] {}: {what}: left out, the item's time is over", item.id),
+            Why::Time => {
+                println!("[{at_s:4} s] {}: {what}: left out, the item's time is over", item.id)
+            }
             Why::Failed(error) => println!("[{at_s:4} s] {}: {what}: failed: {error}", item.id),
         }
         let (item, what) = (item.id.clone(), what.to_owned());
@@ -223,14 +228,24 @@ impl<'a> Runner<'a> {
         };
         let source = self.graphs.source(set).unwrap_or_default();
         let source = if set.path.is_some() { set.title.clone() } else { source };
+        let original = set
+            .original
+            .as_ref()
+            .map_or_else(String::new, |text| format!(" (the paper's: {text})"));
+        let networks = set.networks.iter().map(|(name, network)| {
+            let (layers, hidden) = (network.layers, network.hidden);
+            format!("{name} {layers} x {} ({})", self.graphs.hidden(hidden), hidden.paper)
+        });
+        let networks: Vec<String> = networks.collect();
         let text = format!(
-            "{source}: {} nodes, {} directed edges, {} features, {} classes; {} halo rows in {parts} \
-             parts ({method})",
+            "{source}{original}: {} nodes, {} directed edges, {} features, {} classes; {} halo rows in {parts} parts ({method}); \
+             layers and columns, in brackets the paper's: {}",
             split.n_nodes,
             split.n_edges,
             split.n_features,
             split.n_classes,
-            split.n_halo_rows()
+            split.n_halo_rows(),
+            networks.join(", ")
         );
         println!("{name}: {text}");
         self.results.graphs.insert(name.to_owned(), text);
@@ -248,7 +263,7 @@ impl<'a> Runner<'a> {
 
     fn time(
         &mut self,
-        item: &Item,
+        item: &'a Item,
         cell: Cell<'_>,
         layout: &Layout,
         policy: &Policy,
@@ -277,7 +292,7 @@ impl<'a> Runner<'a> {
     /// The link on which computation is that many percent of an epoch in full precision.
     fn link(
         &mut self,
-        item: &Item,
+        item: &'a Item,
         cell: Cell<'_>,
         layout: &Layout,
         percent: f64,
@@ -286,8 +301,7 @@ impl<'a> Runner<'a> {
         if let Some(&link) = self.links.get(&key) {
             return Ok(link);
         }
-        let link =
-            self.during(item, cell, layout, |bench| bench.choose_link(percent / 100.0))?;
+        let link = self.during(item, cell, layout, |bench| bench.choose_link(percent / 100.0))?;
         self.links.insert(key, link);
         Ok(link)
     }
@@ -295,7 +309,7 @@ impl<'a> Runner<'a> {
     /// Measures on a cell's network and graph.
     fn during<T>(
         &mut self,
-        item: &Item,
+        item: &'a Item,
         cell: Cell<'_>,
         layout: &Layout,
         measure: impl FnOnce(Bench<'_>) -> Result<T>,
@@ -304,10 +318,7 @@ impl<'a> Runner<'a> {
         let set = &self.definitions.sets[data];
         let split = self.graphs.split((data, set), layout.parts, Use::Timed)?;
         let model = self.graphs.model(set, kind, &split)?;
-        let effort = match self.graphs.mode {
-            Mode::Quick => &item.quick,
-            Mode::Full => &item.full,
-        };
+        let effort = self.effort(item);
         measure(Bench {
             split: &split,
             model: &model,

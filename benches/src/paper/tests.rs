@@ -154,7 +154,8 @@ fn what_is_unknown_is_refused_with_file_and_key() {
     let files = [("sets.toml", SETS), ("a.toml", &good), ("b.toml", &other)];
     let twice = Definitions::parse(files.map(|(name, text)| file(name, text)).to_vec());
     assert!(format!("{:#}", twice.unwrap_err()).contains("the id a"));
-    let other = other.replace("id = \"a\"", "id = \"b\"").replace("latency_us = 50", "latency_us = 60");
+    let other =
+        other.replace("id = \"a\"", "id = \"b\"").replace("latency_us = 50", "latency_us = 60");
     let files = [("sets.toml", SETS), ("a.toml", &good), ("b.toml", &other)];
     let other = Definitions::parse(files.map(|(name, text)| file(name, text)).to_vec());
     assert!(format!("{:#}", other.unwrap_err()).contains("layout 'two hosts' is another in a"));
@@ -179,7 +180,8 @@ fn a_tiny_item_becomes_a_record_and_a_page() {
     assert!(read("machine.txt").contains("command: cargo xtask bench"));
     assert_eq!(read("definitions/sets.toml"), SETS);
     let verdicts = read("verdicts.csv");
-    for claim in ["sylvie-s scores as fp32 does", "ahead of every baseline", "rows and all-reduce"] {
+    for claim in ["sylvie-s scores as fp32 does", "ahead of every baseline", "rows and all-reduce"]
+    {
         assert!(verdicts.contains(claim), "{verdicts}");
     }
     assert!(!verdicts.contains("not measured"), "{verdicts}");

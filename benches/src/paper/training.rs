@@ -69,8 +69,7 @@ pub(crate) fn curve(
         metric: split.metric,
         initial_weights: None,
     };
-    let options =
-        ThreadOptions { deadline: Duration::from_secs(3600), ..ThreadOptions::default() };
+    let options = ThreadOptions { deadline: Duration::from_secs(3600), ..ThreadOptions::default() };
     let clock = RunClock(Instant::now());
     let points = Mutex::new(Vec::new());
     type Comm = Threads<<CpuBackend as Wire>::Bytes>;

@@ -136,8 +136,12 @@ impl PoliciesArguments {
             for &kind in &self.model {
                 let model = split.three_layers(kind, n_hidden);
                 for &percent in &self.percent {
-                    let bench =
-                        Bench { split, model: &model, layout, effort: Effort { n_warm: 1, seconds } };
+                    let bench = Bench {
+                        split,
+                        model: &model,
+                        layout,
+                        effort: Effort { n_warm: 1, seconds },
+                    };
                     bench.measure(self.policies(), percent / 100.0, &mut rows)?;
                 }
             }
@@ -282,8 +286,7 @@ impl Bench<'_> {
         let outcome = run(subject, epochs, Some(link))?;
         linkless.append(run(subject, LINKLESS, None)?);
         let pipe = Pipe::of(Some(&link));
-        let mut pieces =
-            linkless.times.iter().map(|t| Pieces::of(t, self.volumes(exchange), pipe));
+        let mut pieces = linkless.times.iter().map(|t| Pieces::of(t, self.volumes(exchange), pipe));
         let Pieces { transfer_s, reduction_s, .. } = pieces.next_back().unwrap_or_default();
         let payload_bytes = median_bytes(&outcome, |record| record.payload_bytes);
         let metadata_bytes = median_bytes(&outcome, |record| record.metadata_bytes);

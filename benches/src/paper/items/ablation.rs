@@ -32,7 +32,8 @@ pub(super) fn section(context: Context<'_>) -> Section {
     }
     let headings = ["", "policy", "test score, %", "seeds", "paper, %"];
     section.table("Test scores at the best validation score.", &headings, rows);
-    if let (Some(all), Some(sent)) = (item.named(Preset::QuantizeAll), item.named(Preset::SylvieS)) {
+    if let (Some(all), Some(sent)) = (item.named(Preset::QuantizeAll), item.named(Preset::SylvieS))
+    {
         let cases = context.cells.iter();
         let cases = cases.map(|&cell| against(context, cell, [all, sent], is_visibly_worse));
         let claim = format!("{all} scores visibly worse than {sent}");

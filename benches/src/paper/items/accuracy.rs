@@ -33,8 +33,7 @@ pub(super) fn section(context: Context<'_>) -> Section {
             ]);
         }
     }
-    let headings =
-        ["", "policy", "throughput", "paper", "test score, %", "seeds", "paper, %"];
+    let headings = ["", "policy", "throughput", "paper", "test score, %", "seeds", "paper, %"];
     let caption = "Throughput over fp32's, and test scores at the best validation score: mean and standard deviation over the \
                    seeds, accuracy for one class a node and micro-F1 for several. The graphs are generated, so that \
                    scores compare with fp32's here and not with the paper's.";

@@ -114,9 +114,11 @@ fn mean_curve(curves: &[&Curve]) -> Vec<(f64, f64)> {
 /// Whether a bound brings the asynchronous policy nearer to full precision, and a tight one nearer still.
 fn bounds(context: Context<'_>, section: &mut Section) {
     let item = context.item;
-    let Some(unbounded) = item.policies.iter().find(|policy| {
-        policy.preset == Preset::SylvieA && policy.staleness.unwrap_or(0) == 0
-    }) else {
+    let Some(unbounded) = item
+        .policies
+        .iter()
+        .find(|policy| policy.preset == Preset::SylvieA && policy.staleness.unwrap_or(0) == 0)
+    else {
         return;
     };
     let mut bounded: Vec<_> =

@@ -62,7 +62,12 @@ pub(super) fn allowed(fp32: &Row, policy: &Policy) -> Option<[f64; 2]> {
 }
 
 /// What a policy is allowed in a place.
-fn allowed_in(context: Context<'_>, cell: Cell<'_>, layout: &str, policy: &Policy) -> Option<[f64; 2]> {
+fn allowed_in(
+    context: Context<'_>,
+    cell: Cell<'_>,
+    layout: &str,
+    policy: &Policy,
+) -> Option<[f64; 2]> {
     allowed(context.results.row(cell, layout, context.item.baseline())?, policy)
 }
 
@@ -150,7 +155,8 @@ fn ahead(context: Context<'_>, section: &mut Section) {
 fn near_allowed(context: Context<'_>, section: &mut Section) {
     let kinds = ["rows alone", "rows and all-reduce"];
     for preset in OURS {
-        let Some(policy) = context.item.policies.iter().find(|policy| policy.preset == preset) else {
+        let Some(policy) = context.item.policies.iter().find(|policy| policy.preset == preset)
+        else {
             continue;
         };
         for (at, kind) in kinds.into_iter().enumerate() {

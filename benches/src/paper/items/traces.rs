@@ -22,7 +22,8 @@ pub(super) fn section(context: Context<'_>) -> Section {
             let Some(row) = row else { continue };
             let name = format!("{}, {}", context.name(cell, layout), policy.name);
             let chart = Timeline { title: name.clone(), lanes: lanes(&row.last_epoch) };
-            let caption = format!("{name}: the last epoch measured. Each picture has its own scale of time.");
+            let caption =
+                format!("{name}: the last epoch measured. Each picture has its own scale of time.");
             section.chart(chart.svg(), &caption);
         }
         let headings = ["policy", "epoch, ms", "standing still for rows"];
@@ -42,8 +43,11 @@ fn still(row: &Row) -> f64 {
 fn lanes(ranks: &[Vec<Span>]) -> Vec<Lane> {
     let begin = ranks.iter().flatten().map(|span| span.start).min().unwrap_or_default();
     let ms = |time: std::time::Duration| 1e3 * time.saturating_sub(begin).as_secs_f64();
-    let places =
-        [(Place::Compute, "computes"), (Place::Communication, "communicates"), (Place::Network, "network")];
+    let places = [
+        (Place::Compute, "computes"),
+        (Place::Communication, "communicates"),
+        (Place::Network, "network"),
+    ];
     let lane = |(rank, spans): (usize, &Vec<Span>), (place, word): (Place, &str)| {
         let spans = spans.iter().filter(|span| span.lane == place).map(|span| LaneSpan {
             start_ms: ms(span.start),
@@ -83,5 +87,10 @@ fn shorter(context: Context<'_>, section: &mut Section) {
         }
     });
     let claim = format!("{hiding} hides what {waiting} waits for");
-    section.claim(item, &claim, "it stands still for rows a smaller share of the epoch", cases.collect());
+    section.claim(
+        item,
+        &claim,
+        "it stands still for rows a smaller share of the epoch",
+        cases.collect(),
+    );
 }
