@@ -14,6 +14,7 @@ use super::run::Outcome;
 use crate::rounds::median;
 
 /// One policy over one link.
+#[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) kind: ModelKind,
     pub(crate) n_hidden: usize,
