@@ -354,13 +354,12 @@ impl Item {
     }
 
     fn check(&self, sets: &BTreeMap<String, Set>) -> Result<()> {
-        for name in self.data.iter().chain(&self.real) {
+        let generated = self.data.iter().map(|name| (name, false));
+        for (name, is_real) in generated.chain(self.real.iter().map(|name| (name, true))) {
             let set = sets.get(name);
             let set = set.with_context(|| format!("data set '{name}' is not in {SETS}"))?;
-            ensure!(
-                self.real.contains(name) == set.path.is_some(),
-                "data set '{name}' is in the wrong list"
-            );
+            let list = if is_real { "real" } else { "data" };
+            ensure!(set.path.is_some() == is_real, "data set '{name}' does not belong in `{list}`");
             for model in self.models.iter().map(ToString::to_string) {
                 ensure!(set.networks.contains_key(&model), "data set '{name}' has no {model}");
             }

@@ -200,6 +200,8 @@ impl<'a> Runner<'a> {
         let outcome = outcome.unwrap_or_else(|_| Err(Why::Failed("it panicked".to_owned())));
         let why = match outcome {
             Ok(text) => {
+                // An item before may have had no time for it.
+                self.results.missing.retain(|missing| missing.what != what);
                 println!("[{at_s:4} s] {}: {what}: {text}", item.id);
                 return;
             }

@@ -140,7 +140,7 @@ fn what_is_unknown_is_refused_with_file_and_key() {
         ("models = [\"sage\"]", "models = [\"gat\"]", "data set 'tiny' has no gat"),
         ("kind = \"accuracy\"", "kind = \"speed\"", "unknown variant `speed`"),
         ("data = [\"tiny\"]", "data = [\"huge\"]", "data set 'huge' is not in sets.toml"),
-        ("data = [\"tiny\"]", "data = [\"own\"]", "wrong list"),
+        ("data = [\"tiny\"]", "data = [\"own\"]", "does not belong in `data`"),
         ("sylvie-s = 19.9", "sylvie-z = 19.9", "'sylvie-z', which is no policy"),
         ("ranks_per_host = 1", "ranks_per_host = 2", "one host alone"),
         ("seeds = 2", "cells = [[\"tiny\", \"gcn\"]]", "the cell of tiny and gcn"),
@@ -204,10 +204,12 @@ fn a_tiny_item_becomes_a_record_and_a_page() {
 #[test]
 fn an_item_that_fails_leaves_the_others() {
     let folder = tempfile::tempdir().unwrap();
+    let late = item("b", "volume", "\"tiny\"", 0.0).replace("two hosts", "other hosts");
     let items = [
         ("1.toml", item("a", "ablation", "\"tiny\", \"broken\"", 100.0)),
-        ("2.toml", item("b", "volume", "\"tiny\"", 0.0)),
-        ("3.toml", item("c", "codec", "\"tiny\"", 100.0)),
+        ("2.toml", late),
+        ("3.toml", item("c", "codec", "\"tiny\"", 0.0)),
+        ("4.toml", item("d", "share", "\"tiny\"", 100.0)),
     ];
     let error = measure(&arguments(folder.path(), &items)).unwrap_err();
     // Three policies with two seeds.
@@ -215,7 +217,12 @@ fn an_item_that_fails_leaves_the_others() {
     let record = record(folder.path(), "-tiny");
     let page = fs::read_to_string(record.join("report.html")).unwrap();
     assert!(page.contains("broken, sage, fp32, seed 1 (failed: "), "no failure");
-    assert!(page.contains("time was used up"), "nothing was left out");
+    // What an item had no time for and another has run is there after all.
+    assert!(page.contains("other hosts, fp32 (the item"), "nothing was left out");
+    assert!(
+        !page.contains("two hosts, fp32 (the item"),
+        "left out, though another item has run it"
+    );
     let verdicts = fs::read_to_string(record.join("verdicts.csv")).unwrap();
     assert!(verdicts.contains("b,not measured,\"one bit sends 32 times less\""), "{verdicts}");
     assert!(verdicts.contains("c,agrees") || verdicts.contains("c,does not agree"), "{verdicts}");
