@@ -110,7 +110,7 @@ impl Graphs {
         };
         let Shape { nodes, degree, features, classes } = shape.context("a set without a shape")?;
         let nodes = (f64::from(nodes) * self.scale).round();
-        ensure!(nodes >= 4.0 && nodes <= 1e8, "{nodes} nodes are too few or too many: --scale");
+        ensure!((4.0..=1e8).contains(&nodes), "{nodes} nodes are too few or too many: --scale");
         Ok(format!(
             "synthetic:nodes={nodes},degree={degree},features={features},classes={classes},\
              locality={},noise={},multi={},seed={SEED}",

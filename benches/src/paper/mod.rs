@@ -62,7 +62,7 @@ pub(crate) struct PaperArguments {
 
 /// What a reader has to know of every figure.
 const NOTES: [&str; 3] = [
-    "Ranks are threads of one process and really wait for messages as long as the modelled link (`LinkModel`) says. Its \
+    "Ranks are threads of one process and really wait for messages as long as the modelled link says. Its \
      bandwidth is chosen, for each data set and model, so that computation is the same share of an epoch in full precision as on \
      the paper's machines (1 to 2 % on two hosts; the page says where it is another): times are not the paper's, their ratios are \
      to be compared. The first epochs are not counted, epochs are medians, and throughput is relative to full precision.",

@@ -12,6 +12,9 @@ use crate::policies::report::Row;
 const EPOCH: &str = "epoch, s";
 const COMMUNICATION: &str = "communication, s";
 
+/// What a picture or a claim takes of a run.
+type Part = (&'static str, fn(&Row) -> f64);
+
 /// Standing still for rows, codec apart.
 fn communication_ms(row: &Row) -> f64 {
     (row.times.blocked_ms - row.times.encode_ms - row.times.decode_ms).max(0.0)
@@ -83,7 +86,7 @@ fn table(context: Context<'_>, place: (Cell<'_>, &str), section: &mut Section) {
 
 fn chart(context: Context<'_>, (cell, layout): (Cell<'_>, &str), section: &mut Section) {
     let item = context.item;
-    let parts: [(&str, fn(&Row) -> f64); 4] = [
+    let parts: [Part; 4] = [
         ("communication", communication_ms),
         ("computing", |row| row.times.compute_ms),
         ("all-reduce", |row| row.times.reduce_ms),
@@ -121,8 +124,7 @@ fn claims(context: Context<'_>, place: (Cell<'_>, &str), section: &mut Section) 
     let rule = "each epoch is shorter than at the width before";
     section.claim(item, "epochs get shorter with the width", rule, vec![case]);
     let Some(narrowest) = item.policies.last() else { return };
-    let figures: [(&str, fn(&Row) -> f64); 2] =
-        [(EPOCH, |row| row.measured_s), (COMMUNICATION, communication_ms)];
+    let figures: [Part; 2] = [(EPOCH, |row| row.measured_s), (COMMUNICATION, communication_ms)];
     for (figure, of_row) in figures {
         let Some(paper) = relative_in_paper(context, place, narrowest, figure) else { continue };
         let ours = relative(context, place, narrowest, of_row);
