@@ -49,7 +49,7 @@ pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) data: DataFlags,
     /// List CUDA devices instead.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "DataFlags")]
     pub(crate) devices: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]

@@ -41,6 +41,7 @@ mod task;
 mod trace;
 mod train;
 mod usage;
+mod without_effect;
 
 use args::{Cli, Command};
 

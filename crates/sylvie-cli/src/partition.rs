@@ -10,8 +10,8 @@ use sylvie::partition::{About, Existing, NewFolder, PartQuality, Quality, Source
 
 use crate::args::PartitionArgs;
 use crate::console::Console;
-use crate::load;
 use crate::settings::RunSettings;
+use crate::{load, without_effect};
 
 /// Splits a graph, shows the quality of the split, and writes the parts where a folder is asked for.
 ///
@@ -27,6 +27,7 @@ pub(crate) fn run(args: PartitionArgs) -> Result<()> {
         seed: args.seed,
         ..RunSettings::of_data(args.data)
     };
+    without_effect::check_objective(Some(args.objective), &settings)?;
     let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
     let folder = args.out.as_deref().map(|path| NewFolder::create(path, existing)).transpose()?;
     let dataset = load::read(&settings, console)?;

@@ -13,7 +13,7 @@ use crate::model_file::ModelFile;
 use crate::partitioned::Given;
 use crate::run_folder::SUMMARY;
 use crate::settings::RunSettings;
-use crate::{config, partitioned};
+use crate::{config, partitioned, without_effect};
 
 /// Settings that do not change what an epoch computes. Data may have moved: that they are the same is
 /// checked.
@@ -77,6 +77,7 @@ impl Task {
                 settings.check_run()?;
             }
         }
+        without_effect::check(&args.flags, &settings)?;
         let machine = args.device.kind();
         if let (Some(checkpoint), Some(before)) = (&resume, before) {
             check_same(&before, &settings, checkpoint)?;

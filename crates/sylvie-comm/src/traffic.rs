@@ -62,6 +62,20 @@ impl AddAssign for CollectiveCount {
 ///
 /// # Cost
 /// One entry per tag: whoever trains for many epochs takes the counts once in a while.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{Pass, Purpose, Tag, Traffic};
+///
+/// let forward = Tag { epoch: 3, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// let backward = Tag { pass: Pass::Backward, ..forward };
+/// let mut traffic = Traffic::default();
+/// traffic.record(forward, 16, 4);
+/// traffic.record(backward, 32, 4);
+/// assert_eq!(traffic.of(forward).total_bytes(), 20);
+/// assert_eq!(traffic.sum(|tag| tag.layer == 1).metadata_bytes, 8);
+/// assert_eq!(traffic.of_purpose(Purpose::Evaluation).n_messages, 0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     by_tag: BTreeMap<Tag, Count>,

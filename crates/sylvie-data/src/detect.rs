@@ -16,6 +16,15 @@ use crate::{gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, sy
 ///
 /// # Errors
 /// Nothing there, an archive that cannot be read, or no known format.
+///
+/// # Example
+/// ```
+/// use sylvie_data::{Format, detect};
+///
+/// assert_eq!(detect("synthetic:nodes=100")?, Format::Synthetic);
+/// assert!(detect("no-such-folder").is_err());
+/// # Ok::<(), sylvie_data::DataError>(())
+/// ```
 pub fn detect(source: &str) -> Result<Format, DataError> {
     if synthetic::is_synthetic(source) {
         return Ok(Format::Synthetic);

@@ -6,6 +6,18 @@ use std::str::FromStr;
 use crate::error::DataError;
 
 /// Which nodes train, validate and test.
+///
+/// # Example
+/// ```
+/// use sylvie_data::{ReadOptions, SplitRule, read};
+/// use sylvie_graph::Role;
+///
+/// let split: SplitRule = "per-class:20,30".parse()?;
+/// let options = ReadOptions { split, split_seed: 3, ..ReadOptions::default() };
+/// let dataset = read("synthetic:nodes=400,degree=6,features=4,classes=4", &options)?;
+/// assert_eq!(dataset.split.count(Role::Train), 4 * 20);
+/// # Ok::<(), sylvie_data::DataError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum SplitRule {
     /// As the data set says; where it says nothing, drawn by its format's custom.

@@ -86,6 +86,19 @@ impl fmt::Display for NormKind {
 }
 
 /// Shape of a network.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+///
+/// // 64 features, two layers, 10 classes.
+/// let model = ModelConfig { n_heads: 4, ..ModelConfig::new(ModelKind::Gat, vec![64, 32, 10]) };
+/// model.check()?;
+/// assert_eq!((model.n_layers(), model.n_columns_out(0)), (2, 32));
+/// let odd = ModelConfig { n_heads: 5, ..model };
+/// assert_eq!(odd.check().unwrap_err().to_string(), "5 heads do not divide 32 hidden columns");
+/// # Ok::<(), sylvie_gnn::ConfigError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     /// Kind of the graph layers.
@@ -175,6 +188,12 @@ pub(crate) enum Start {
 }
 
 impl ModelConfig {
+    /// A network of graph layers alone, with one head where there is attention, dropout of 0.5 and LayerNorm.
+    #[must_use]
+    pub fn new(kind: ModelKind, widths: Vec<usize>) -> Self {
+        Self { kind, widths, n_linear: 0, n_heads: 1, dropout: 0.5, norm: NormKind::Layer }
+    }
+
     /// Checks that the network can be built.
     ///
     /// # Errors

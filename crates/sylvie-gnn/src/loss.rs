@@ -51,6 +51,21 @@ impl<B: Backend> Targets<B> {
 ///
 /// # Paper
 /// The authors sum over classes for multi-labels; the mean is a stated deviation.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Targets, loss_and_gradient};
+/// use sylvie_graph::Labels;
+/// use sylvie_tensor::{Backend, CpuBackend};
+///
+/// let backend = CpuBackend::new(1);
+/// let labels = Labels::single(2, vec![0, 1]).unwrap();
+/// let targets = Targets::new(&backend, &labels, &[0]); // row 0 trains, row 1 does not
+/// let logits = backend.upload(2, 2, &[0.0, 0.0, 3.0, 4.0]);
+/// let (loss, gradient) = loss_and_gradient(&backend, &logits, &targets);
+/// assert!((loss - 2.0_f64.ln()).abs() < 1e-6);
+/// assert_eq!(backend.download(&gradient), [-0.5, 0.5, 0.0, 0.0]);
+/// ```
 pub fn loss_and_gradient<B: Backend>(
     backend: &B,
     logits: &B::Matrix,

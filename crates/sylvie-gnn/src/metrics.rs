@@ -57,6 +57,20 @@ impl Metric {
 }
 
 /// What one part contributes to a metric; parts are added by [`MetricCounts::merge`].
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Metric, MetricCounts};
+/// use sylvie_graph::Labels;
+///
+/// // Two parts count their own rows; the sum is the score of all.
+/// let labels = Labels::single(2, vec![0, 1, 1]).unwrap();
+/// let logits = [2.0, 1.0, 0.0, 3.0, 0.5, 0.1];
+/// let mut counts = MetricCounts::new(Metric::Accuracy, &logits, &labels, &[0, 1]);
+/// let other = MetricCounts::new(Metric::Accuracy, &logits, &labels, &[2]);
+/// assert!(counts.merge_bytes(&other.to_bytes()));
+/// assert_eq!(counts.value(), Some(2.0 / 3.0));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricCounts {
     /// Right entries and all entries.

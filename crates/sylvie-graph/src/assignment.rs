@@ -3,6 +3,18 @@
 use crate::error::GraphError;
 
 /// A part for each node, and the order in which parts list their nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::Assignment;
+///
+/// let assignment = Assignment::new(2, vec![0, 1, 1, 0])?;
+/// assert_eq!(assignment.sizes(), [2, 2]);
+/// // Part 1 lists node 2 before node 1.
+/// let reordered = assignment.in_order(&[0, 2, 1, 3]);
+/// assert!(reordered.place(2) < reordered.place(1));
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     n_parts: u32,

@@ -12,6 +12,19 @@ use crate::error::GraphError;
 /// # Layout
 /// `n_rows + 1` offsets of 64 bits, then one 32-bit column a non-zero, strictly ascending in a row.
 /// No values are stored.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::Csr;
+///
+/// // Row 0 reads nodes 1 and 2; row 2 reads node 0.
+/// let graph = Csr::from_pairs(3, 3, &[(0, 2), (2, 0), (0, 1)])?;
+/// assert_eq!((graph.row(0), graph.degree(1)), (&[1, 2][..], 0));
+/// assert_eq!(graph.indptr(), [0, 2, 2, 3]);
+/// assert_eq!(graph.transpose().row(0), [2]);
+/// assert_eq!(graph.induced(&[true, false, true]).n_edges(), 2);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csr {
     structure: CsStructureI<u32, u64>,

@@ -9,6 +9,25 @@ use crate::labels::Labels;
 use crate::split::Split;
 
 /// A cleaned graph with features, labels and a split.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Split, clean_edges};
+///
+/// // A graph of one's own, without a file.
+/// let (graph, cleaning) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// let dataset = Dataset {
+///     name: "path".to_owned(),
+///     graph,
+///     direction: Direction::Symmetric,
+///     cleaning,
+///     features: Features::Dense(DenseMatrix::new(4, 2, vec![0.5; 8])?),
+///     labels: Labels::single(2, vec![0, 0, 1, 1])?,
+///     split: Split::from_ids(4, &[0, 3], &[1], &[2])?,
+/// };
+/// dataset.check()?;
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dataset {
     /// Short name for messages.

@@ -79,6 +79,16 @@ impl DenseMatrix {
 /// # Layout
 /// `n_rows + 1` offsets of 64 bits; a 32-bit column and a value a non-zero, columns strictly
 /// ascending in a row.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::SparseMatrix;
+///
+/// let matrix = SparseMatrix::new(4, &[0, 2, 2], &[3, 0], &[1.0, 2.0])?;
+/// assert_eq!(matrix.row(0), (&[0, 3][..], &[2.0, 1.0][..]));
+/// assert_eq!(matrix.to_dense().row(0), [2.0, 0.0, 0.0, 1.0]);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseMatrix {
     matrix: CsMatI<f32, u32, u64>,

@@ -6,6 +6,17 @@ use crate::error::GraphError;
 pub const UNLABELLED: u32 = u32::MAX;
 
 /// Labels of all nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Labels, UNLABELLED};
+///
+/// let one_each = Labels::single(3, vec![0, 2, UNLABELLED])?;
+/// assert_eq!((one_each.n_classes(), one_each.n_unlabelled()), (3, 1));
+/// let several = Labels::multi(2, vec![1, 1, 0, 0])?; // a node with both classes, and one with none
+/// assert_eq!((several.n_nodes(), several.n_unlabelled()), (2, 0));
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Labels {
     /// Each node has one class, or [`UNLABELLED`].

@@ -29,6 +29,18 @@ impl Role {
 }
 
 /// A role for each node.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Role, Split};
+///
+/// let split = Split::from_ids(5, &[0, 3], &[1], &[4])?;
+/// assert_eq!(split.roles()[2], Role::None);
+/// assert_eq!(split.ids(Role::Train), [0, 3]);
+/// assert_eq!(split.mask(Role::Test), [false, false, false, false, true]);
+/// assert!(Split::from_ids(5, &[0, 3], &[3], &[4]).is_err()); // in two sets
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     roles: Vec<Role>,
@@ -72,6 +84,12 @@ impl Split {
     #[must_use]
     pub fn roles(&self) -> &[Role] {
         &self.roles
+    }
+
+    /// One flag a node, set where it has `role`: what a partitioner is told of training nodes.
+    #[must_use]
+    pub fn mask(&self, role: Role) -> Vec<bool> {
+        self.roles.iter().map(|&r| r == role).collect()
     }
 
     /// Ids of the nodes with `role`, ascending.

@@ -38,6 +38,17 @@ pub fn degree_summary(graph: &Csr) -> DegreeSummary {
 ///
 /// # Panics
 /// If graph and labels are of different numbers of nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Csr, Labels, degree_summary, edge_homophily};
+///
+/// let graph = Csr::from_pairs(3, 3, &[(0, 1), (1, 0), (1, 2), (2, 1)])?;
+/// let labels = Labels::single(2, vec![0, 0, 1])?;
+/// assert_eq!(edge_homophily(&graph, &labels), Some(0.5));
+/// assert_eq!(degree_summary(&graph).max, 2);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[must_use]
 pub fn edge_homophily(graph: &Csr, labels: &Labels) -> Option<f64> {
     assert_eq!(graph.n_rows(), labels.n_nodes(), "nodes of graph and labels");

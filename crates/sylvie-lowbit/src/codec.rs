@@ -10,6 +10,18 @@ use crate::{DecodeError, MetadataType, Width};
 /// `j * b % 8 ..` of byte `j * b / 8`, least significant bit first. Floating-point widths have no
 /// metadata. Everything is little-endian, nothing is aligned, and there is no header: both sides know
 /// the number of rows and columns, and the length is checked.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{MetadataType, RowCodec, Width};
+///
+/// let codec = RowCodec::new(Width::One);
+/// // 256 columns of 10 rows: 32 bytes of bits a row, and 4 of metadata.
+/// assert_eq!(codec.message_bytes(10, 256), 10 * (32 + 4));
+/// let exact_ends = RowCodec { metadata: MetadataType::F32, ..codec };
+/// assert_eq!(exact_ends.metadata_bytes(10), 10 * 8);
+/// assert_eq!(RowCodec::new(Width::F32).message_bytes(10, 256), 10 * 1024);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowCodec {
     /// Width of a value.

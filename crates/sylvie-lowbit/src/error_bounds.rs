@@ -17,6 +17,17 @@ impl RowCodec {
     /// As [`Self::encode_rows`], for row 0.
     /// # Paper
     /// Equation 7, before it is bounded.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{RowCodec, Width};
+    ///
+    /// let codec = RowCodec::new(Width::One);
+    /// // Two ends without an error, and (0.5 - 0) * (1 - 0.5) in the middle.
+    /// assert_eq!(codec.expected_squared_error(&[0.0, 0.5, 1.0])?, 0.25);
+    /// assert_eq!(codec.worst_squared_error(3, 1.0), Some(0.75));
+    /// # Ok::<(), sylvie_lowbit::EncodeError>(())
+    /// ```
     pub fn expected_squared_error(&self, row: &[f32]) -> Result<f64, EncodeError> {
         let Some(max_code) = self.width.max_code() else {
             return rounding_squared_error(self.width, row);

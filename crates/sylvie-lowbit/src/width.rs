@@ -6,6 +6,16 @@ use core::str::FromStr;
 use crate::ParseError;
 
 /// Width of an encoded value.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::Width;
+///
+/// let width: Width = "4".parse()?;
+/// assert_eq!((width.bits(), width.max_code()), (4, Some(15)));
+/// assert_eq!("bf16".parse::<Width>()?.max_code(), None);
+/// # Ok::<(), sylvie_lowbit::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
     /// One bit: a row's two ends.

@@ -27,6 +27,19 @@ const IMBALANCE_MAX: f64 = 1.5;
 /// # Paper
 /// Tsourakakis, Gkantsidis, Radunovic, Vojnovic: FENNEL, WSDM 2014 (exponent 3/2); Nishimura, Ugander:
 /// Restreaming graph partitioning, KDD 2013, for the passes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Fennel, Partitioner};
+///
+/// // Two triangles, joined by an edge.
+/// let edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)];
+/// let (graph, _) = clean_edges(6, &edges, Direction::Symmetric)?;
+/// let assignment = Fennel::default().partition(&graph, &[true; 6], 2)?;
+/// assert_eq!(assignment.sizes(), [3, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fennel {
     /// How often the nodes are gone through at most, at least once.

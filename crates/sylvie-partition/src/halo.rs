@@ -25,6 +25,22 @@ const NOBODY: u32 = u32::MAX;
 /// members.
 /// # Panics
 /// If `graph` is not square, or `assignment` or `members` is of another number of nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Contiguous, Partitioner, build_parts};
+///
+/// // A path of four nodes, cut in the middle: each part reads one row of the other.
+/// let (graph, _) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// let assignment = Contiguous.partition(&graph, &[true; 4], 2)?;
+/// let parts = build_parts(&graph, &assignment, None);
+/// assert_eq!((parts[0].own_ids.as_slice(), parts[1].n_halo()), (&[0, 1][..], 1));
+/// let send = &parts[0].plan.sends[0]; // local row 1, which is node 1
+/// assert_eq!((send.reader, send.rows.as_slice()), (1, &[1][..]));
+/// assert_eq!(parts[1].halo_blocks()[0].column_ids, [1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn build_parts(
     graph: &Csr,

@@ -16,6 +16,21 @@ const MIN_PART_NODES: usize = 8192;
 /// In which order parts list their nodes; written `auto`, `given` or `cluster`.
 ///
 /// The order changes neither draws nor what is exchanged, and results by no more than rounding.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Contiguous, NodeOrder, Partitioner, build_parts};
+///
+/// // Even nodes are joined to each other, and so are odd ones.
+/// let edges = [(0, 2), (2, 4), (4, 0), (1, 3), (3, 5), (5, 1)];
+/// let (graph, _) = clean_edges(6, &edges, Direction::Symmetric)?;
+/// let assignment = Contiguous.partition(&graph, &[true; 6], 1)?;
+/// let assignment = NodeOrder::Cluster.apply(&graph, assignment);
+/// let part = &build_parts(&graph, &assignment, None)[0];
+/// assert_eq!(part.own_ids, [0, 2, 4, 1, 3, 5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum NodeOrder {
     /// By cluster where parts are large, else by number.

@@ -8,6 +8,34 @@ use crate::error::PartitionError;
 ///
 /// The same partitioner, graph, training nodes and number of parts give the same assignment, in any
 /// thread and however often it is asked; every part owns at least one node.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Assignment, Csr};
+/// use sylvie_partition::{PartitionError, Partitioner};
+///
+/// /// Deals nodes out in turn.
+/// struct InTurn;
+///
+/// impl Partitioner for InTurn {
+///     fn partition(&self, graph: &Csr, _: &[bool], n: u32) -> Result<Assignment, PartitionError> {
+///         let n_nodes = graph.n_rows();
+///         if n == 0 || n as usize > n_nodes {
+///             return Err(PartitionError::TooManyParts { n_parts: n, n_nodes });
+///         }
+///         let parts = (0..n_nodes as u32).map(|node| node % n).collect();
+///         Ok(Assignment::new(n, parts).expect("a remainder is below the number of parts"))
+///     }
+///
+///     fn name(&self) -> &str {
+///         "in turn"
+///     }
+/// }
+///
+/// let graph = Csr::from_pairs(5, 5, &[])?;
+/// assert_eq!(InTurn.partition(&graph, &[true; 5], 2)?.parts(), [0, 1, 0, 1, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Partitioner {
     /// Assigns each node of `graph` to one of `n_parts` parts.
     ///

@@ -45,6 +45,21 @@ pub struct PartQuality {
 /// Linear in nodes, edges and parts.
 /// # Panics
 /// If `graph` is not square, or `assignment` or `train` is of another number of nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Contiguous, Partitioner, quality};
+///
+/// // A path of four nodes, cut in the middle.
+/// let (graph, _) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// let train = [true, true, true, false];
+/// let assignment = Contiguous.partition(&graph, &train, 2)?;
+/// let figures = quality(&graph, &assignment, &train);
+/// assert_eq!((figures.cut_edges, figures.communication_volume), (2, 2));
+/// assert_eq!((figures.node_balance, figures.train_balance), (1.0, 4.0 / 3.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn quality(graph: &Csr, assignment: &Assignment, train: &[bool]) -> Quality {
     let n_nodes = graph.n_rows();

@@ -8,10 +8,28 @@ use sylvie_random::Pass;
 
 use crate::schedule::Step;
 
-/// Time since some fixed moment. The pipeline reads it, and never the system's clock itself.
+/// Time since some fixed moment; closures are clocks. The pipeline reads it, and never the system's clock
+/// itself.
+///
+/// # Example
+/// ```
+/// use std::time::Instant;
+/// use sylvie_pipeline::{Clock, Instruments};
+///
+/// let start = Instant::now();
+/// let clock = || start.elapsed();
+/// let instruments = Instruments::clock(&clock);
+/// assert!(instruments.clock.now() <= clock.now());
+/// ```
 pub trait Clock: Sync {
     /// Time now.
     fn now(&self) -> Duration;
+}
+
+impl<F: Fn() -> Duration + Sync> Clock for F {
+    fn now(&self) -> Duration {
+        self()
+    }
 }
 
 /// Where something happens.
@@ -71,10 +89,30 @@ pub struct Span {
     pub end: Duration,
 }
 
-/// Whoever wants to know of every step of every rank; called on the threads of the ranks.
+/// Whoever wants to know of every step of every rank; called on the threads of the ranks. Closures are
+/// tracers.
+///
+/// # Example
+/// ```
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+/// use sylvie_pipeline::{Instruments, Span};
+///
+/// let spans = Mutex::new(Vec::new());
+/// let tracer = |span: &Span| spans.lock().expect("no rank has panicked").push(*span);
+/// let clock = || Duration::ZERO;
+/// let instruments = Instruments { clock: &clock, tracer: Some(&tracer) }; // for `train`
+/// assert!(instruments.tracer.is_some());
+/// ```
 pub trait Tracer: Sync {
     /// Takes note of what happened.
     fn span(&self, span: &Span);
+}
+
+impl<F: Fn(&Span) + Sync> Tracer for F {
+    fn span(&self, span: &Span) {
+        self(span);
+    }
 }
 
 /// What a run is watched with.

@@ -48,3 +48,11 @@ pub struct RankInput {
     /// The part that is evaluated on, where it is another: inductive training.
     pub evaluation: Option<PartData>,
 }
+
+impl RankInput {
+    /// A part that is trained and evaluated on.
+    #[must_use]
+    pub fn transductive(training: PartData) -> Self {
+        Self { training, evaluation: None }
+    }
+}

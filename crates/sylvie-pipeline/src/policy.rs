@@ -69,6 +69,30 @@ pub enum Scope {
 /// # Paper
 /// Sylvie-S and Sylvie-A with the Bounded Staleness Adaptor, sections 3.2 and 3.3; PipeGCN, BNS-GCN and
 /// SAR, its baselines, are other values of the same fields.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_lowbit::{RowCodec, Width};
+/// use sylvie_pipeline::{ExchangePolicy, Preset};
+/// use sylvie_random::Pass;
+///
+/// // Layers 1 and 2 are exchanged: four bits and two forward, half precision backward.
+/// let model = ModelConfig::new(ModelKind::Sage, vec![64, 32, 32, 10]);
+/// let policy = ExchangePolicy {
+///     forward: vec![RowCodec::new(Width::Four), RowCodec::new(Width::Two)],
+///     backward: vec![RowCodec::new(Width::F16)],
+///     overlap: true,
+///     ..ExchangePolicy::full_precision()
+/// };
+/// policy.check(&model)?;
+/// assert_eq!(policy.codec(2, Pass::Forward).width, Width::Two);
+///
+/// let refused = ExchangePolicy { staleness: 5, ..Preset::SylvieS.policy() };
+/// let reason = refused.check(&model).unwrap_err().to_string();
+/// assert!(reason.starts_with("--staleness cannot be combined with --schedule sync"));
+/// # Ok::<(), sylvie_pipeline::PolicyError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExchangePolicy {
     /// Codec of embeddings: one for all exchanged layers, or one for each, the first of them first.

@@ -8,6 +8,16 @@ use sylvie_lowbit::{RowCodec, Width};
 use crate::policy::{ExchangePolicy, Memory, Schedule, Scope, UnknownWord, words};
 
 /// A policy with a name: the systems that the paper compares, and its ablation.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::{Preset, Schedule};
+///
+/// let preset: Preset = "sylvie-a".parse()?;
+/// assert_eq!(preset.policy().schedule, Schedule::Async);
+/// assert_eq!(preset.to_string(), "sylvie-a");
+/// # Ok::<(), sylvie_pipeline::UnknownWord>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Synchronous, full precision: the baseline ("DGL" in the paper's tables).

@@ -288,6 +288,18 @@ pub fn plan_forward(model: &ModelConfig, memory: Memory, n_parts: u32) -> Vec<St
 ///
 /// # Paper
 /// Algorithms 1 and 2, without the exchange of layer 1: raw features are exchanged once.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{ExchangePolicy, Preset, plan_epoch};
+///
+/// let model = ModelConfig::new(ModelKind::Gcn, vec![64, 32, 10]);
+/// let policy = ExchangePolicy { staleness: 2, ..Preset::SylvieA.policy() };
+/// let first = |epoch| plan_epoch(&model, &policy, 4, epoch)[0].to_string();
+/// assert_eq!(first(0), "begin forward 0");
+/// assert_eq!(first(1), "drain forward 1"); // synchronous: what epoch 0 left under way goes
+/// ```
 #[must_use]
 pub fn plan_epoch(
     model: &ModelConfig,

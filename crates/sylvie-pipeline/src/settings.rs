@@ -5,11 +5,22 @@ use sylvie_gnn::{Metric, ModelConfig};
 use crate::policy::ExchangePolicy;
 
 /// Everything that decides a run, besides the data. The same on every rank.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{Preset, TrainSettings};
+///
+/// let model = ModelConfig::new(ModelKind::Sage, vec![16, 32, 4]);
+/// let policy = Preset::SylvieS.policy();
+/// let settings = TrainSettings { n_epochs: 40, ..TrainSettings::new(model, policy) };
+/// assert_eq!((settings.n_epochs, settings.eval_every), (40, 5));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainSettings {
     /// Shape of the network.
     pub model: ModelConfig,
-    /// Precision of what is exchanged.
+    /// What crosses the split, when, and at which precision.
     pub exchange: ExchangePolicy,
     /// Epochs at most.
     pub n_epochs: u32,
@@ -27,4 +38,23 @@ pub struct TrainSettings {
     pub metric: Metric,
     /// Host values a tensor, instead of Glorot weights drawn from the seed.
     pub initial_weights: Option<Vec<Vec<f32>>>,
+}
+
+impl TrainSettings {
+    /// A hundred epochs with Adam at a rate of 0.01, seed 1, accuracy every five epochs and no early end.
+    #[must_use]
+    pub fn new(model: ModelConfig, exchange: ExchangePolicy) -> Self {
+        Self {
+            model,
+            exchange,
+            n_epochs: 100,
+            learning_rate: 0.01,
+            weight_decay: 0.0,
+            seed: 1,
+            eval_every: 5,
+            patience: None,
+            metric: Metric::Accuracy,
+            initial_weights: None,
+        }
+    }
 }

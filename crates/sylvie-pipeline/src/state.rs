@@ -105,6 +105,36 @@ pub struct RankState {
 ///
 /// All ranks keep the state of the same epoch at the same time, and `commit` comes when all of them
 /// have kept theirs: until then the state before must not be given up.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::{CheckpointSink, Checkpoints, ObserverError, RankState};
+///
+/// /// Keeps the newest state in memory.
+/// #[derive(Default)]
+/// struct Newest {
+///     stored: Option<RankState>,
+///     whole: Option<RankState>,
+/// }
+///
+/// impl CheckpointSink for Newest {
+///     fn store(&mut self, state: &RankState) -> Result<(), ObserverError> {
+///         self.stored = Some(state.clone());
+///         Ok(())
+///     }
+///
+///     fn commit(&mut self, _: u32) -> Result<(), ObserverError> {
+///         self.whole = self.stored.take();
+///         Ok(())
+///     }
+/// }
+///
+/// let mut sink = Newest::default();
+/// // For `train_with_checkpoints`; `resume: sink.whole` takes a later run on from there.
+/// let checkpoints =
+///     Checkpoints { sink: Some(&mut sink), every: Some(10), ..Checkpoints::none() };
+/// assert!(checkpoints.resume.is_none());
+/// ```
 pub trait CheckpointSink: Send {
     /// Keeps a state, beside the one before.
     ///

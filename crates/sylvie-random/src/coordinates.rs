@@ -45,6 +45,17 @@ pub enum Stream {
 }
 
 /// The coordinates that a family of draws has in common; node and column are given per draw.
+///
+/// # Example
+/// ```
+/// use sylvie_random::{Coordinates, Pass, Stream};
+///
+/// let rounding = Coordinates::new(7, Stream::Rounding).at(3, 1, Pass::Backward);
+/// let [for_part_0, for_part_1] = [0, 1].map(|part| rounding.reader(part).family());
+/// // Columns 4 to 7 of node 42, whoever asks, and in whatever order.
+/// assert_eq!(for_part_0.block(42, 1), for_part_0.block(42, 1));
+/// assert_ne!(for_part_0.block(42, 1), for_part_1.block(42, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinates {
     /// Seed of the run.

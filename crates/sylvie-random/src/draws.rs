@@ -3,6 +3,14 @@
 use crate::coordinates::Family;
 
 /// Uniform in [0, 1) with 24 bits: every value is a multiple of 2^-24, exactly representable.
+///
+/// # Example
+/// ```
+/// use sylvie_random::unit_f32;
+///
+/// assert_eq!((unit_f32(0), unit_f32(1 << 31)), (0.0, 0.5));
+/// assert!(unit_f32(u32::MAX) < 1.0);
+/// ```
 #[inline]
 #[must_use]
 pub const fn unit_f32(word: u32) -> f32 {

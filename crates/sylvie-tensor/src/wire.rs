@@ -9,6 +9,25 @@ use crate::backend::Backend;
 ///
 /// Bytes follow docs/wire-format.md: every backend gives the same bytes for the same rows, keys and
 /// draws, on any number of threads. Buffers given as `out` are resized as needed and handed back, so that they can be reused.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{RowCodec, Width};
+/// use sylvie_random::{Coordinates, Stream};
+/// use sylvie_tensor::{Backend, CpuBackend, Wire};
+///
+/// let backend = CpuBackend::new(1);
+/// let (codec, draws) = (RowCodec::new(Width::One), Coordinates::new(1, Stream::Rounding).family());
+/// let x = backend.upload(3, 2, &[0.0, 1.0, 5.0, 7.0, -1.0, 1.0]);
+/// // Rows 0 and 2, which go by the names 40 and 42. At one bit a row's two ends are exact.
+/// let (rows, keys) = (backend.upload_index(&[0, 2]), backend.upload_index(&[40, 42]));
+/// let message = backend.encode_rows(codec, &x, &rows, &keys, draws, Vec::new())?;
+/// assert_eq!(message.len(), codec.message_bytes(2, 2));
+/// let mut halo = backend.matrix_to_assign(2, 2);
+/// backend.decode_rows(codec, &message, &mut halo)?;
+/// assert_eq!(backend.download(&halo), [0.0, 1.0, -1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Wire: Backend {
     /// A message, in whatever memory the transport takes.
     type Bytes: Send + 'static;

@@ -1,9 +1,10 @@
-//! The rules of the repository, as tests: layers, manifests, folders, sources and pages.
+//! The rules of the repository, as tests: layers, manifests, folders, packages, sources and pages.
 
 mod folders;
 mod layers;
 mod manifests;
 mod markdown;
+mod packages;
 mod pages;
 mod sources;
 mod tree;

@@ -76,6 +76,9 @@ fn what_cannot_be_combined_is_refused_before_anything_is_touched() {
         ("--bits 4,2,1", "--bits has 3 values, but 2 layers are exchanged"),
         ("--bits-forward 4,2,1", "--bits-forward has 3 values"),
         ("--linear-layers 1 --bits-backward 4,2", "1 layers are exchanged"),
+        ("--staleness-scope gradients", "--staleness-scope cannot be combined"),
+        ("--preset sylvie-a --smooth-decay 0.5", "--smooth-decay has no effect without --smooth"),
+        ("--model sage --heads 2", "--heads has no effect with --model sage"),
     ] {
         let (status, line) = fail(&format!("train --data nowhere --out {} {words}", out.display()));
         assert_eq!(status, 1, "{words}: {line}");

@@ -105,7 +105,7 @@ fn wait_for_epochs(folder: &Path, n_epochs: usize) {
 fn processes_give_the_bits_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     for n_ranks in 1..=4 {
-        for model in ["gcn", "sage", "gat"] {
+        for (model, heads) in [("gcn", ""), ("sage", ""), ("gat", "--heads 2")] {
             for (name, policy) in [
                 ("s", "--preset sylvie-s"),
                 ("a", "--preset sylvie-a"),
@@ -114,7 +114,7 @@ fn processes_give_the_bits_of_threads() {
                 let place = |how| folder.path().join(format!("{how}{n_ranks}-{model}-{name}"));
                 let (threads, processes) = (place("t"), place("p"));
                 let words = format!(
-                    "--data {GRAPH} --model {model} {policy} --epochs 10 --heads 2 --parts {n_ranks}"
+                    "--data {GRAPH} --model {model} {heads} {policy} --epochs 10 --parts {n_ranks}"
                 );
                 train(&threads, &words);
                 let out = processes.display();

@@ -44,6 +44,7 @@ fn flags_that_cannot_be() {
         ("train --overwrite", "--out"),
         ("partition --parts 0", "--parts"),
         ("evaluate --data synthetic", "--run"),
+        ("info --devices --data synthetic", "--devices"),
         ("predict --run there", "--out"),
         ("tarin", "train"),
     ] {
@@ -64,6 +65,7 @@ fn settings_that_do_not_go_together() {
         (format!("train --data {two} --parts 41"), "41 parts"),
         (format!("partition --data {two} --parts 41"), "41 parts"),
         (format!("train --data {two} --parts 40 --threads 400"), "40 parts of 400 threads"),
+        ("partition --partitioner random --objective cut".to_owned(), "--objective has no effect"),
         ("train --data synthetic:nodes=3".to_owned(), "nodes"),
         ("train --data synthetic:colour=red".to_owned(), "colour"),
         ("train --config nowhere.toml".to_owned(), "nowhere.toml"),

@@ -83,7 +83,11 @@ fn one_row_at_floating_point_widths() {
 /// The page shows the bytes that the tests above hold the codec to.
 #[test]
 fn the_page_shows_these_bytes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/wire-format.md");
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if crate_folder.join("Cargo.toml.orig").exists() {
+        return; // A published package has no pages of the repository beside it.
+    }
+    let path = crate_folder.join("../../docs/wire-format.md");
     let page = fs::read_to_string(&path).expect("docs/wire-format.md beside the crates");
     assert!(page.contains(&format!("version {WIRE_VERSION}")), "version");
     for bytes in [

@@ -12,6 +12,7 @@ mod recording;
 mod resuming;
 mod samples;
 mod schedules;
+mod schedules_page;
 mod theorem2;
 
 #[global_allocator]
