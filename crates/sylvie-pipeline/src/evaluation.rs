@@ -134,7 +134,7 @@ where
     let watch = Watch::new(instruments, comm.rank());
     let n_layers = model.n_layers();
     let (n_slots, memory) = (Slots::<B>::count(n_layers), Memory::All);
-    let needs = CommNeeds { seed: 0, n_slots, memory };
+    let needs = CommNeeds { seed: 0, n_slots, memory, is_alike: true };
     with_communication((backend, comm), instruments, needs, |handle| {
         let (purpose, policy) = (Purpose::Evaluation, ExchangePolicy::full_precision());
         let pace = Pace {

@@ -150,7 +150,10 @@ pub fn train_with_checkpoints<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
 /// What the run of these settings asks of its communication thread.
 pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let n_slots = Slots::<B>::count(settings.model.n_layers());
-    CommNeeds { seed: settings.seed, n_slots, memory: settings.exchange.memory }
+    let policy = &settings.exchange;
+    let full = RowCodec::new(Width::F32);
+    let is_alike = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
+    CommNeeds { seed: settings.seed, n_slots, memory: policy.memory, is_alike }
 }
 
 /// A run's state on the compute thread of one rank.

@@ -174,6 +174,9 @@ pub(crate) struct CommNeeds {
     pub(crate) n_slots: usize,
     /// Whether buffers may be kept for all peers at once.
     pub(crate) memory: Memory,
+    /// Whether messages of evaluations are as long as those of training, so that they share buffers.
+    /// Otherwise theirs would lie idle, many times too long, until the next evaluation.
+    pub(crate) is_alike: bool,
 }
 
 /// Commands that may wait for the communication thread.
