@@ -112,10 +112,13 @@ impl Files {
         for (at, flag) in flags.into_iter().enumerate() {
             let Some(path) = given(at) else { continue };
             let is_model = aside::is_same(path, model);
-            ensure!(!is_model, "{}: is the model itself; take another name for {flag}", shown(path));
-            let is_twice = (0..at)
-                .filter_map(given)
-                .any(|other| other == path || aside::is_same(other, path));
+            ensure!(
+                !is_model,
+                "{}: is the model itself; take another name for {flag}",
+                shown(path)
+            );
+            let is_twice =
+                (0..at).filter_map(given).any(|other| other == path || aside::is_same(other, path));
             ensure!(!is_twice, "{}: is another file; take another name for {flag}", shown(path));
         }
         let create = |path: PathBuf| -> Result<ArrayFile> {

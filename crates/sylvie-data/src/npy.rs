@@ -254,7 +254,8 @@ impl<R: Read> Npy<R> {
     /// Whether the bytes of the file are those of the values, in their order.
     fn is_stored_as_floats(&self) -> bool {
         let DType::Plain(type_str) = self.header.dtype() else { return false };
-        let endianness = if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
+        let endianness =
+            if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
         let is_float = (type_str.type_char(), type_str.size_field()) == (TypeChar::Float, 4);
         is_float && type_str.endianness() == endianness
     }

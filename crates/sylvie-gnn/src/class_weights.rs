@@ -38,12 +38,15 @@ impl FromStr for ClassWeights {
         match word {
             "none" => Ok(Self::None),
             "balanced" => Ok(Self::Balanced),
-            list => list.split(',').map(weight).collect::<Option<Vec<f32>>>().map(Self::Given).ok_or_else(
-                || {
+            list => list
+                .split(',')
+                .map(weight)
+                .collect::<Option<Vec<f32>>>()
+                .map(Self::Given)
+                .ok_or_else(|| {
                     let expected = "none, balanced, or a number above 0 a class as in 1,2.5";
                     ParseModelError { what: "class weights", word: word.to_owned(), expected }
-                },
-            ),
+                }),
         }
     }
 }

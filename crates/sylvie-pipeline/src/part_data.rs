@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use sylvie_graph::{
-    Dataset, DenseMatrix, Direction, Features, HaloPlan, Labels, PartGraph, Role,
-};
+use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, HaloPlan, Labels, PartGraph, Role};
 
 /// A part of a graph with what is known of its own nodes; rows are local.
 #[derive(Clone, Debug)]

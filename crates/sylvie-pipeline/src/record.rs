@@ -180,11 +180,7 @@ impl RankEpoch {
 }
 
 /// Adds up the ranks' shares in rank order, the loss divided by `divisor`; the error is the rank whose bytes are damaged.
-pub(crate) fn combine(
-    epoch: u32,
-    ranks: &[Vec<u8>],
-    divisor: f64,
-) -> Result<EpochRecord, usize> {
+pub(crate) fn combine(epoch: u32, ranks: &[Vec<u8>], divisor: f64) -> Result<EpochRecord, usize> {
     let mut shares = Vec::with_capacity(ranks.len());
     for (rank, bytes) in ranks.iter().enumerate() {
         shares.push(RankEpoch::from_bytes(bytes).ok_or(rank)?);

@@ -91,7 +91,8 @@ fn embeddings_are_what_the_last_layer_reads() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     for (data, sums) in [(GRAPH, true), (MULTI, false)] {
-        let [out, scores, hidden] = ["out", "scores", "hidden"].map(|name| folder.path().join(name));
+        let [out, scores, hidden] =
+            ["out", "scores", "hidden"].map(|name| folder.path().join(name));
         train(&run, &format!("--overwrite --data {data} --linear-layers 1 --parts 3"));
         succeed(&format!(
             "predict --run {} --out {} --scores {} --embeddings {}",
@@ -100,7 +101,8 @@ fn embeddings_are_what_the_last_layer_reads() {
             scores.display(),
             hidden.display()
         ));
-        let [(_, logits), (_, scores), (shape, hidden)] = [out, scores, hidden].map(|p| read_npy(&p));
+        let [(_, logits), (_, scores), (shape, hidden)] =
+            [out, scores, hidden].map(|p| read_npy(&p));
         assert_eq!((logits.len(), scores.len(), &shape[..]), (720, 720, &[240, 16][..]));
         let model = fs::read(run.join("model.safetensors")).unwrap();
         let model = SafeTensors::deserialize(&model).unwrap();

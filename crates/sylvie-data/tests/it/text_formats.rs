@@ -214,9 +214,12 @@ fn reddit_archives() {
 #[test]
 fn pairs_may_be_written_in_many_ways() {
     let plain = "0,1\n1,2\n2,3\n3,4\n4,5\n5,0\n";
-    let expected = read_as(&text::edge_list().with("edges.csv", plain.into()), &ReadOptions::default());
-    let mixed = "source,target\n0,1\r\n\n1 2\n# nothing\n  2 ,\t3 \n0000000003,000000004\n4\t5\n5,0,7.5";
-    let found = read_as(&text::edge_list().with("edges.csv", mixed.into()), &ReadOptions::default());
+    let expected =
+        read_as(&text::edge_list().with("edges.csv", plain.into()), &ReadOptions::default());
+    let mixed =
+        "source,target\n0,1\r\n\n1 2\n# nothing\n  2 ,\t3 \n0000000003,000000004\n4\t5\n5,0,7.5";
+    let found =
+        read_as(&text::edge_list().with("edges.csv", mixed.into()), &ReadOptions::default());
     assert_eq!(found.graph, expected.graph);
     assert_eq!(found.cleaning, expected.cleaning);
 

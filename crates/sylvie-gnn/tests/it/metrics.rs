@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use sylvie_gnn::{Metric, MetricCounts};
 use sylvie_graph::{Labels, UNLABELLED};
 
-const METRICS: [Metric; 4] =
-    [Metric::Accuracy, Metric::MicroF1, Metric::MacroF1, Metric::RocAuc];
+const METRICS: [Metric; 4] = [Metric::Accuracy, Metric::MicroF1, Metric::MacroF1, Metric::RocAuc];
 
 /// Labels with unlabelled rows, and logits with many ties.
 #[derive(Clone, Debug)]
@@ -91,9 +90,8 @@ impl Case {
             });
             let pairs: Vec<(bool, bool)> = pairs.collect();
             let n_hits = pairs.iter().filter(|&&(predicted, truth)| predicted && truth).count();
-            let n_marks = |&(predicted, truth): &(bool, bool)| {
-                usize::from(predicted) + usize::from(truth)
-            };
+            let n_marks =
+                |&(predicted, truth): &(bool, bool)| usize::from(predicted) + usize::from(truth);
             share(2 * n_hits, pairs.iter().map(n_marks).sum())
         };
         let values: Vec<f64> = (0..self.width()).filter_map(of_class).collect();

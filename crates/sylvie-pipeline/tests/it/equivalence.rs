@@ -1,13 +1,15 @@
 //! Parts, threads and repetition leave a run what it is.
 
-use sylvie_gnn::{ClassWeights, Metric, ModelKind};
 use sylvie_comm::{ThreadOptions, Threads, run_ranks};
+use sylvie_gnn::{ClassWeights, Metric, ModelKind};
 use sylvie_graph::{Assignment, Dataset, Direction, Features, Role};
 use sylvie_partition::{Metis, Partitioner, Random};
 use sylvie_pipeline::{EpochRecord, Instruments, Preset, TrainSettings, train};
 use sylvie_tensor::CpuBackend;
 
-use crate::fixture::{NoClock, Setting, Shape, dataset, inputs, losses, random_parts, run, settings};
+use crate::fixture::{
+    NoClock, Setting, Shape, dataset, inputs, losses, random_parts, run, settings,
+};
 
 const KINDS: [ModelKind; 3] = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
 const N_EPOCHS: u32 = 20;
