@@ -387,7 +387,7 @@ fn dropout_keeps_no_rows() {
     for kind in [ModelKind::Gcn, ModelKind::Sage] {
         let bytes = |dropout: f32| {
             let mut settings = settings(kind, 3);
-            settings.model.widths = vec![N_FEATURES, 64, 64, 64, 4];
+            settings.model.widths = vec![crate::fixture::N_FEATURES, 64, 64, 64, 4];
             settings.model.dropout = dropout;
             matrix_bytes(&inputs, &settings)
         };
