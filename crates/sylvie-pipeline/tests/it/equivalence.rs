@@ -1,6 +1,6 @@
 //! Parts, threads and repetition leave a run what it is.
 
-use sylvie_comm::{ThreadOptions, Threads, run_ranks};
+use sylvie_comm::{Communicator, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::{ClassWeights, Metric, ModelKind};
 use sylvie_graph::{Assignment, Dataset, Direction, Features, Role};
 use sylvie_partition::{Metis, Partitioner, Random};
