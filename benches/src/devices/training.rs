@@ -7,7 +7,7 @@ use serde_json::json;
 use sylvie::comm::{Communicator, Nccl, NcclOptions, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie::cuda::{CudaBackend, OnDevice, Staged};
 use sylvie::data::{ReadOptions, read};
-use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
+use sylvie::gnn::{ClassWeights, Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::{Dataset, Role};
 use sylvie::partition::{Metis, Partitioner, build_parts};
 use sylvie::pipeline::{
@@ -66,6 +66,7 @@ impl Case {
             n_epochs,
             learning_rate: 0.01,
             weight_decay: 0.0,
+            class_weights: ClassWeights::None,
             seed: 1,
             eval_every: n_epochs,
             patience: None,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result};
 use sylvie::comm::{Communicator as _, ThreadOptions, Threads, run_ranks};
-use sylvie::gnn::ModelConfig;
+use sylvie::gnn::{ClassWeights, ModelConfig};
 use sylvie::pipeline::{
     Clock, EpochRecord, ExchangePolicy, Instruments, ObserverError, TrainSettings, train,
 };
@@ -63,6 +63,7 @@ pub(crate) fn curve(
         n_epochs: effort.epochs,
         learning_rate: 0.01,
         weight_decay: 0.0,
+        class_weights: ClassWeights::None,
         seed,
         eval_every: effort.eval_every,
         patience: None,

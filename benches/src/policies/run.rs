@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
 use sylvie::comm::{Communicator as _, LinkModel, Purpose, ThreadOptions, Threads, run_ranks};
-use sylvie::gnn::ModelConfig;
+use sylvie::gnn::{ClassWeights, ModelConfig};
 use sylvie::pipeline::{
     Activity, Checkpoints, Clock, EpochRecord, ExchangePolicy, Instruments, Lane, Observer,
     ObserverError, Span, Step, Tracer, TrainSettings, train_with_checkpoints,
@@ -79,6 +79,7 @@ pub(crate) fn run(
         n_epochs: n_epochs as u32 + 1,
         learning_rate: 0.01,
         weight_decay: 0.0,
+        class_weights: ClassWeights::None,
         seed: 1,
         eval_every: u32::MAX,
         patience: None,

@@ -259,14 +259,24 @@ pub(crate) struct EvaluateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file holds a float32 array of nodes x classes: logits, before softmax or sigmoid.
+Files hold float32 arrays in npy form with a row a node, in the order of the graph. Without --data or \
+--partition the run's own graph is used.
 
-Example:
-  sylvie predict --data photo.npz --run runs/photo --out predictions.npy")]
+Examples:
+  sylvie predict --data photo.npz --run runs/photo --out predictions.npy
+  sylvie predict --run runs/photo --out logits.npy --scores scores.npy --embeddings hidden.npy")]
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) trained: TrainedArgs,
-    /// File for the predictions, replaced if it is there; where a link leads, what it leads to.
+    /// File for the predictions: nodes x classes, logits before softmax or sigmoid. Replaced if it is
+    /// there; where a link leads, what it leads to.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
+    /// File for scores between 0 and 1, nodes x classes: softmax of the logits, or sigmoid where nodes
+    /// have several classes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scores: Option<PathBuf>,
+    /// File for the rows that the last layer reads: nodes x hidden columns, after LayerNorm and ReLU.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: Option<PathBuf>,
 }

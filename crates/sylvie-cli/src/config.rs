@@ -99,7 +99,7 @@ fn in_words(text: &str, error: &toml::de::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sylvie::gnn::{Metric, ModelKind, NormKind};
+    use sylvie::gnn::{ClassWeights, Metric, ModelKind, NormKind};
     use sylvie::lowbit::MetadataType;
     use sylvie::partition::{Method, NodeOrder, Objective};
     use sylvie::pipeline::Directions;
@@ -154,6 +154,7 @@ mod tests {
             epochs: 9,
             lr: 1e-7,
             weight_decay: 0.3,
+            class_weights: ClassWeights::Given(vec![0.1, 3.0, 1e-7]),
             seed: 12_345_678_901,
             inductive: true,
             eval_every: 2,
@@ -198,6 +199,8 @@ mod tests {
             ("seed = true", "`seed`"),
             ("data = 5", "`data`"),
             ("metric = 1", "`metric`"),
+            ("class_weights = [1, 2]", "`class_weights`"),
+            ("class_weights = 'even'", "--class-weights"),
             ("bits = 1.0", "`bits`"),
             ("layers = [1, 2]", "`layers`"),
             ("bits = [4, 2]", "such as '4,2,1'"),

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use sylvie::data::{Format, Normalization, SplitRule};
-use sylvie::gnn::{Metric, ModelKind, NormKind};
+use sylvie::gnn::{ClassWeights, Metric, ModelKind, NormKind};
 use sylvie::partition::{Method, NodeOrder, Objective};
 
 use crate::exchange::ExchangeFlags;
@@ -117,6 +117,11 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true,
           value_parser = at_least_zero)]
     pub(crate) weight_decay: Option<f32>,
+    /// What each class counts in the loss: none (all the same), balanced (rare classes more: training nodes
+    /// over classes times the class's own; where nodes have several, zeros over ones for the ones), or a
+    /// number above 0 a class, as in 1,2.5. [default: none]
+    #[arg(long, value_name = "WEIGHTS", help_heading = "Training", allow_negative_numbers = true)]
+    pub(crate) class_weights: Option<ClassWeights>,
     /// Seed of weights, dropout, rounding and partitioner. [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
           value_parser = seed)]
@@ -134,7 +139,7 @@ pub(crate) struct RunFlags {
     /// [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) patience: Option<u32>,
-    /// What is evaluated: accuracy, micro-f1 or roc-auc. [default: accuracy, or micro-f1 where nodes
+    /// What is evaluated: accuracy, micro-f1, macro-f1 or roc-auc. [default: accuracy, or micro-f1 where nodes
     /// have several classes]
     #[arg(long, value_name = "NAME", help_heading = "Training")]
     pub(crate) metric: Option<Metric>,

@@ -81,6 +81,22 @@ pub(crate) fn metric(settings: &RunSettings, labels: &Labels) -> Result<Metric> 
     Ok(metric)
 }
 
+/// Checks that there is a class weight for each class, where they were given.
+///
+/// # Errors
+/// More or fewer.
+pub(crate) fn check_class_weights(settings: &RunSettings, labels: &Labels) -> Result<()> {
+    let n_classes = labels.n_classes() as usize;
+    if let Some(n_given) = settings.class_weights.n_given() {
+        ensure!(
+            n_given == n_classes,
+            "--class-weights has {n_given} values, but {} has {n_classes} classes",
+            settings.shown_data()
+        );
+    }
+    Ok(())
+}
+
 /// A graph in one line: nodes, directed edges, features and classes; training, validation and test nodes.
 pub(crate) fn description(name: &str, sizes: [usize; 4], roles: [usize; 3]) -> String {
     let [n_nodes, n_edges, n_features, n_classes] = sizes;

@@ -78,7 +78,7 @@ pub(crate) fn score_warning(metric: Metric, scores: &Scores) -> Option<String> {
     let sets: Vec<&str> = sets.filter(|(_, score)| score.is_none()).map(|(set, _)| set).collect();
     let why = match metric {
         Metric::RocAuc => "no class has nodes both in it and not in it there",
-        Metric::MicroF1 => "no label there is true or predicted to be",
+        Metric::MicroF1 | Metric::MacroF1 => "no label there is true or predicted to be",
         Metric::Accuracy => "no node there has a label",
     };
     let is_many = sets.len() > 1;

@@ -1,12 +1,13 @@
 //! `sylvie predict`.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use npyz::{WriteOptions, WriterBuilder as _};
 use sylvie::comm::Communicator as _;
 use sylvie::data::shown;
-use sylvie::pipeline::{Instruments, predict};
+use sylvie::pipeline::{Instruments, PartData, Prediction, predict};
 
 use crate::args::PredictArgs;
 use crate::aside::AsideFile;
@@ -17,40 +18,154 @@ use crate::ranks::RankOptions;
 use crate::run_folder::MODEL;
 use crate::{aside, ranks};
 
-/// Writes logits of every node.
+/// Writes logits of every node, and scores and embeddings where they are asked for.
 ///
 /// # Errors
 /// A run or a graph that cannot be used, values that are not finite, a file that cannot be written.
 pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let console = Console::for_people();
-    let is_model = aside::is_same(&args.out, &args.trained.run.join(MODEL));
-    ensure!(!is_model, "{}: is the model itself; take another name for --out", shown(&args.out));
-    let mut file = AsideFile::create(&args.out)?;
-    let Trained { settings, model, weights, parts, .. } = Trained::load(args.trained, console)?;
+    let PredictArgs { trained, out, scores, embeddings } = args;
+    let mut files = Files::create(&trained.run.join(MODEL), [Some(out), scores, embeddings])?;
+    let Trained { settings, model, weights, parts, .. } = Trained::load(trained, console)?;
+    let n_layers = model.n_layers();
+    ensure!(
+        n_layers > 1 || files.embeddings.is_none(),
+        "--embeddings: the network has one layer, which reads raw features"
+    );
     let clock = SystemClock::start();
-    let blocks = console.during("predicting", || {
+    let predictions = console.during("predicting", || {
         ranks::run(RankOptions::new(parts.len(), settings.n_threads()), |backend, comm| {
             let instruments = Instruments::clock(&clock);
             predict(backend, comm, (&model, &weights), &parts[comm.rank()], instruments)
         })
     })?;
-    let width = model.widths.last().copied().unwrap_or(0).max(1);
-    let n_nodes: usize = parts.iter().map(|part| part.graph.n_local()).sum();
-    let mut logits = vec![0.0_f32; n_nodes * width];
-    for (part, block) in parts.iter().zip(&blocks) {
-        for (&id, row) in part.graph.own_ids.iter().zip(block.chunks_exact(width)) {
-            logits[id as usize * width..][..width].copy_from_slice(row);
-        }
+    let (n_hidden, n_classes) = (model.widths[n_layers - 1], model.widths[n_layers]);
+    let is_multi = parts.first().is_some_and(|part| part.labels.is_multi());
+    if let Some(file) = files.embeddings.take() {
+        let rows = by_node(&parts, &predictions, n_hidden, |prediction| &prediction.embeddings);
+        file.write(&rows, n_hidden, "embeddings", console)?;
     }
-    write(&mut file, &logits, width).with_context(|| shown(&args.out))?;
-    file.commit()?;
-    console.line(format!("{n_nodes} x {width} logits in {}", shown(&args.out)))
+    let mut logits = by_node(&parts, &predictions, n_classes, |prediction| &prediction.logits);
+    drop(predictions);
+    if let Some(file) = files.logits.take() {
+        file.write(&logits, n_classes, "logits", console)?;
+    }
+    if let Some(file) = files.scores.take() {
+        to_scores(&mut logits, n_classes, is_multi);
+        file.write(&logits, n_classes, "scores", console)?;
+    }
+    Ok(())
 }
 
-fn write(file: &mut AsideFile, logits: &[f32], width: usize) -> io::Result<()> {
-    let shape = [(logits.len() / width) as u64, width as u64];
+/// Rows in the order of the whole graph.
+fn by_node(
+    parts: &[PartData],
+    predictions: &[Prediction],
+    width: usize,
+    of: fn(&Prediction) -> &Vec<f32>,
+) -> Vec<f32> {
+    let n_nodes: usize = parts.iter().map(|part| part.graph.n_local()).sum();
+    let mut rows = vec![0.0_f32; n_nodes * width];
+    for (part, prediction) in parts.iter().zip(predictions) {
+        for (&id, row) in part.graph.own_ids.iter().zip(of(prediction).chunks_exact(width)) {
+            rows[id as usize * width..][..width].copy_from_slice(row);
+        }
+    }
+    rows
+}
+
+/// Softmax of each row, or sigmoid of each value.
+fn to_scores(logits: &mut [f32], width: usize, is_multi: bool) {
+    if is_multi {
+        logits.iter_mut().for_each(|value| *value = 1.0 / (1.0 + (-*value).exp()));
+        return;
+    }
+    for row in logits.chunks_exact_mut(width) {
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        row.iter_mut().for_each(|value| *value = (*value - max).exp());
+        let sum: f32 = row.iter().sum();
+        row.iter_mut().for_each(|value| *value /= sum);
+    }
+}
+
+/// The files that will be written.
+struct Files {
+    logits: Option<ArrayFile>,
+    scores: Option<ArrayFile>,
+    embeddings: Option<ArrayFile>,
+}
+
+/// An array to be written.
+struct ArrayFile {
+    path: PathBuf,
+    file: AsideFile,
+}
+
+impl Files {
+    /// Begins the files at the paths of logits, scores and embeddings.
+    ///
+    /// # Errors
+    /// A path where nothing can be written, that is the model's, or another file's.
+    fn create(model: &Path, paths: [Option<PathBuf>; 3]) -> Result<Self> {
+        let flags = ["--out", "--scores", "--embeddings"];
+        let given = |at: usize| paths[at].as_deref();
+        for (at, flag) in flags.into_iter().enumerate() {
+            let Some(path) = given(at) else { continue };
+            let is_model = aside::is_same(path, model);
+            ensure!(
+                !is_model,
+                "{}: is the model itself; take another name for {flag}",
+                shown(path)
+            );
+            let is_twice =
+                (0..at).filter_map(given).any(|other| other == path || aside::is_same(other, path));
+            ensure!(!is_twice, "{}: is another file; take another name for {flag}", shown(path));
+        }
+        let create = |path: PathBuf| -> Result<ArrayFile> {
+            Ok(ArrayFile { file: AsideFile::create(&path)?, path })
+        };
+        let [logits, scores, embeddings] = paths.map(|path| path.map(create).transpose());
+        Ok(Self { logits: logits?, scores: scores?, embeddings: embeddings? })
+    }
+}
+
+impl ArrayFile {
+    /// Writes rows of `width` values, and says so.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write(mut self, rows: &[f32], width: usize, what: &str, console: Console) -> Result<()> {
+        let n_nodes = rows.len() / width;
+        write(&mut self.file, rows, (n_nodes, width)).with_context(|| shown(&self.path))?;
+        self.file.commit()?;
+        console.line(format!("{n_nodes} x {width} {what} in {}", shown(&self.path)))
+    }
+}
+
+fn write(file: &mut AsideFile, rows: &[f32], (n_rows, n_cols): (usize, usize)) -> io::Result<()> {
+    let shape = [n_rows as u64, n_cols as u64];
     let options = WriteOptions::new().default_dtype().shape(&shape).writer(file);
     let mut writer = options.begin_nd()?;
-    writer.extend(logits)?;
+    writer.extend(rows)?;
     writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_scores;
+
+    #[test]
+    fn scores_by_hand() {
+        let near = |found: &[f32], expected: &[f32]| {
+            let pairs = found.iter().zip(expected);
+            pairs.clone().all(|(a, b)| (a - b).abs() < 1e-6) && found.len() == expected.len()
+        };
+        let ln3 = 3.0_f32.ln();
+        let mut rows = [0.0, ln3, 200.0, 200.0];
+        to_scores(&mut rows, 2, false);
+        assert!(near(&rows, &[0.25, 0.75, 0.5, 0.5]), "{rows:?}");
+        let mut rows = [0.0, ln3, -200.0, 200.0];
+        to_scores(&mut rows, 2, true);
+        assert!(near(&rows, &[0.5, 0.75, 0.0, 1.0]), "{rows:?}");
+    }
 }

@@ -63,6 +63,7 @@ fn from_graph(
     let dataset = load::read(settings, console)?;
     console.line(describe(&dataset))?;
     let metric = load::metric(settings, &dataset.labels)?;
+    load::check_class_weights(settings, &dataset.labels)?;
     settings.metric = Some(metric);
     settings.threads = Some(settings.n_threads());
     let model = load::model(settings, dataset.features.n_cols(), &dataset.labels)?;
@@ -91,6 +92,7 @@ fn from_folder(
     };
     let labels = partitioned::labels(&parts)?;
     let metric = load::metric(settings, labels)?;
+    load::check_class_weights(settings, labels)?;
     settings.metric = Some(metric);
     settings.threads = Some(settings.n_threads());
     let model = load::model(settings, manifest.n_features, labels)?;

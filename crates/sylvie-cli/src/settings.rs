@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Serialize, Serializer};
 use sylvie::data::{Format, Normalization, ReadOptions, SplitRule, shown};
-use sylvie::gnn::{Metric, ModelConfig, ModelKind, NormKind};
+use sylvie::gnn::{ClassWeights, Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
 use sylvie::partition::{Method, NodeOrder, Objective};
 use sylvie::pipeline::{PolicyError, TrainSettings};
@@ -77,6 +77,9 @@ pub(crate) struct RunSettings {
     pub(crate) lr: f32,
     /// Weight decay.
     pub(crate) weight_decay: f32,
+    /// What each class counts in the loss.
+    #[serde(serialize_with = "word")]
+    pub(crate) class_weights: ClassWeights,
     /// Seed of weights, dropout, rounding and partitioner.
     pub(crate) seed: u64,
     /// Whether training sees edges between training nodes alone.
@@ -123,6 +126,7 @@ impl Default for RunSettings {
             epochs: 100,
             lr: 0.01,
             weight_decay: 0.0,
+            class_weights: ClassWeights::None,
             seed: 1,
             inductive: false,
             eval_every: 5,
@@ -191,6 +195,7 @@ impl RunSettings {
         set(&mut self.epochs, flags.epochs);
         set(&mut self.lr, flags.lr);
         set(&mut self.weight_decay, flags.weight_decay);
+        set(&mut self.class_weights, flags.class_weights);
         set(&mut self.seed, flags.seed);
         set(&mut self.inductive, flags.inductive);
         set(&mut self.eval_every, flags.eval_every);
@@ -300,6 +305,7 @@ impl RunSettings {
             n_epochs: self.epochs,
             learning_rate: self.lr,
             weight_decay: self.weight_decay,
+            class_weights: self.class_weights.clone(),
             seed: self.seed,
             eval_every: self.eval_every,
             patience: (self.patience > 0).then_some(self.patience),

@@ -63,7 +63,7 @@ fn on_threads(args: &TrainArgs) -> Result<ExitCode> {
     let spans = places.trace.is_some().then(|| Spans::new(inputs.len()));
     let stopping = Stopping::listen().context("signals")?;
     let trained = train_ranks(
-        (&inputs, bases),
+        (inputs, bases),
         &train_settings,
         (&task.settings, args),
         (spans.as_ref(), &stopping),
@@ -89,7 +89,7 @@ fn on_threads(args: &TrainArgs) -> Result<ExitCode> {
 /// Trains on one rank an input; rank 0 tells `recorder` of each epoch, all of them tell `spans` of every
 /// step.
 fn train_ranks(
-    (inputs, bases): (&[RankInput], Vec<Mutex<Option<Basis>>>),
+    (inputs, bases): (Vec<RankInput>, Vec<Mutex<Option<Basis>>>),
     train_settings: &TrainSettings,
     (settings, args): (&RunSettings, &TrainArgs),
     (spans, stopping): (Option<&Spans>, &Stopping),
@@ -107,6 +107,8 @@ fn train_ranks(
         deadline: args.deadline(),
     };
     let place = place.as_deref();
+    // A rank takes its own, so that it can free what it does not need any more.
+    let inputs = inputs.into_iter().map(|input| Mutex::new(Some(input))).collect();
     let body =
         Body { inputs, bases, train_settings, settings, instruments, stopping, place, recorder };
     let outcomes = devices::run(options, (&args.device, args.transport), &body)?;
@@ -116,7 +118,8 @@ fn train_ranks(
 
 /// What every rank trains with.
 struct Body<'a> {
-    inputs: &'a [RankInput],
+    /// One a rank, taken once.
+    inputs: Vec<Mutex<Option<RankInput>>>,
     /// One a rank, taken once.
     bases: Vec<Mutex<Option<Basis>>>,
     train_settings: &'a TrainSettings,
@@ -134,8 +137,8 @@ impl RankBody<TrainOutcome> for Body<'_> {
         comm: &mut C,
     ) -> Result<TrainOutcome> {
         let rank = comm.rank();
-        let basis = self.bases[rank].lock().unwrap_or_else(PoisonError::into_inner).take();
-        let basis = basis.context("a rank begins once")?;
+        let basis = take(&self.bases[rank]).context("a rank begins once")?;
+        let input = take(&self.inputs[rank]).context("a rank begins once")?;
         let mut first = |record: &EpochRecord| -> Result<(), ObserverError> {
             let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
             recorder.record(record).map_err(Into::into)
@@ -143,9 +146,13 @@ impl RankBody<TrainOutcome> for Body<'_> {
         let mut others = |_: &EpochRecord| -> Result<(), ObserverError> { Ok(()) };
         let observer: &mut dyn Observer = if rank == 0 { &mut first } else { &mut others };
         let run = basis.begin(self.place, self.settings, self.stopping)?;
-        let (input, settings) = (&self.inputs[rank], self.train_settings);
+        let settings = self.train_settings;
         Ok(run.train((backend, comm), input, settings, self.instruments, observer)?)
     }
+}
+
+fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// What one rank begins with.
@@ -218,7 +225,7 @@ impl RankRun<'_> {
     pub(crate) fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
         mut self,
         (backend, comm): (&B, &mut C),
-        input: &RankInput,
+        input: RankInput,
         settings: &TrainSettings,
         instruments: Instruments<'_>,
         observer: &mut dyn Observer,

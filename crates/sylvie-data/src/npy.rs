@@ -137,22 +137,25 @@ impl<R: Read> Npy<R> {
 
     /// Node or column numbers.
     pub(crate) fn ids(self) -> Result<Array<u32>, DataError> {
-        self.integers_as("an index from 0 to 4294967295", |value| u32::try_from(value).ok())
+        self.integers_as("an index from 0 to 4294967295")
     }
 
     /// Row offsets or extents.
     pub(crate) fn offsets(self) -> Result<Array<u64>, DataError> {
-        self.integers_as("a number from 0", |value| u64::try_from(value).ok())
+        self.integers_as("a number from 0")
     }
 
     /// Labels, where negative ones mean something.
     pub(crate) fn integers(self) -> Result<Array<i64>, DataError> {
-        self.integers_as("a 64-bit integer", |value| i64::try_from(value).ok())
+        self.integers_as("a 64-bit integer")
     }
 
     /// Features, of any type.
     pub(crate) fn floats(self) -> Result<Array<f32>, DataError> {
         self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
+        if self.is_stored_as_floats() {
+            return self.as_stored();
+        }
         self.convert("a number", |number| match number {
             Number::Integer(value) => Some(value as f32),
             Number::Float(value) => Some(value as f32),
@@ -221,19 +224,56 @@ impl<R: Read> Npy<R> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn integers_as<T: Copy + Default>(
-        self,
-        expected: &str,
-        convert: impl Fn(i128) -> Option<T>,
-    ) -> Result<Array<T>, DataError> {
+    fn integers_as<T>(self, expected: &str) -> Result<Array<T>, DataError>
+    where
+        T: Copy + Default + TryFrom<i64> + TryFrom<u64>,
+    {
         // numpy saves an empty list as floats.
-        if self.n_values > 0 {
-            self.expect_kind(&[Kind::Integer], INTEGERS)?;
+        if self.n_values == 0 {
+            return self.convert(expected, |_| None);
         }
-        self.convert(expected, |number| match number {
-            Number::Integer(value) => convert(value),
-            Number::Float(_) => None,
-        })
+        self.expect_kind(&[Kind::Integer], INTEGERS)?;
+        let DType::Plain(type_str) = self.header.dtype() else {
+            return Err(self.wrong_type(INTEGERS));
+        };
+        let signed = |value: i64| T::try_from(value).ok();
+        let unsigned = |value: u64| T::try_from(value).ok();
+        match (type_str.type_char(), type_str.size_field()) {
+            (TypeChar::Int, 1) => self.pull(expected, |v: i8| signed(v.into())),
+            (TypeChar::Int, 2) => self.pull(expected, |v: i16| signed(v.into())),
+            (TypeChar::Int, 4) => self.pull(expected, |v: i32| signed(v.into())),
+            (TypeChar::Int, 8) => self.pull(expected, signed),
+            (TypeChar::Uint, 1) => self.pull(expected, |v: u8| unsigned(v.into())),
+            (TypeChar::Uint, 2) => self.pull(expected, |v: u16| unsigned(v.into())),
+            (TypeChar::Uint, 4) => self.pull(expected, |v: u32| unsigned(v.into())),
+            (TypeChar::Uint, 8) => self.pull(expected, unsigned),
+            _ => Err(self.wrong_type(INTEGERS)),
+        }
+    }
+
+    /// Whether the bytes of the file are those of the values, in their order.
+    fn is_stored_as_floats(&self) -> bool {
+        let DType::Plain(type_str) = self.header.dtype() else { return false };
+        let endianness =
+            if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
+        let is_float = (type_str.type_char(), type_str.size_field()) == (TypeChar::Float, 4);
+        is_float && type_str.endianness() == endianness
+    }
+
+    /// Reads values to where they stay.
+    fn as_stored(self) -> Result<Array<f32>, DataError> {
+        let Self { place, shape, n_values, header, mut reader } = self;
+        let mut values: Vec<f32> = Vec::with_capacity(n_values.min(MAX_FIRST_VALUES));
+        while values.len() < n_values {
+            let begin = values.len();
+            values.resize(begin + PIECE_VALUES.min(n_values - begin), 0.0);
+            let piece = bytemuck::cast_slice_mut(&mut values[begin..]);
+            if let Err((n_read, problem)) = fill(&mut reader, piece) {
+                let position = begin + n_read / size_of::<f32>();
+                return Err(DataError::Unreadable { place, position, problem });
+            }
+        }
+        finish(place, shape, values, header.order(), reader)
     }
 
     fn wrong_type(&self, expected: &'static str) -> DataError {
@@ -317,15 +357,26 @@ impl<R: Read> Npy<R> {
                 return Err(DataError::Unreadable { place, position, problem });
             }
         }
-        if let Err(problem) = expect_end(reader) {
-            return Err(DataError::Unreadable { place, position: n_values, problem });
-        }
-        let (Order::Fortran, &[n_rows, n_cols]) = (header.order(), &shape[..]) else {
-            return Ok(Array { place, shape, values });
-        };
-        let values = transpose(n_rows, n_cols, &values);
-        Ok(Array { place, shape, values })
+        finish(place, shape, values, header.order(), reader)
     }
+}
+
+/// Checks that nothing follows the values, and puts them in row-major order.
+fn finish<T: Copy>(
+    place: Place,
+    shape: Vec<usize>,
+    values: Vec<T>,
+    order: Order,
+    reader: impl Read,
+) -> Result<Array<T>, DataError> {
+    if let Err(problem) = expect_end(reader) {
+        return Err(DataError::Unreadable { place, position: values.len(), problem });
+    }
+    let (Order::Fortran, &[n_rows, n_cols]) = (order, &shape[..]) else {
+        return Ok(Array { place, shape, values });
+    };
+    let values = transpose(n_rows, n_cols, &values);
+    Ok(Array { place, shape, values })
 }
 
 /// A number as it is stored.

@@ -65,7 +65,8 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
     {
         dataset.split = split;
     }
-    dataset.check().map_err(DataError::graph(&place))?;
+    // Readers check the values of features, and say where in their file one is not finite.
+    dataset.check_fit().map_err(DataError::graph(&place))?;
     if options.normalization != Normalization::None {
         let Dataset { features, split, .. } = &mut dataset;
         let given = std::mem::replace(features, Features::Dense(DenseMatrix::default()));

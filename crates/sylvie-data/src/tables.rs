@@ -1,5 +1,6 @@
 //! Text files of one kind of number: edges, features, labels, node numbers.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use sylvie_graph::{DenseMatrix, Features, Labels};
@@ -41,35 +42,72 @@ pub(crate) fn read_edges(
     n_expected: Option<u64>,
     extras: Extras,
 ) -> Result<Vec<(u32, u32)>, DataError> {
-    let mut edges = Vec::new();
-    let mut is_named = false;
-    Text::open(path)?.for_each(|line| {
-        if extras.skips(&line, edges.len() + usize::from(is_named)) {
-            is_named |= !is_comment(&line);
-            return Ok(());
+    let mut list = EdgeLines { edges: Vec::new(), is_named: false, n_nodes, n_expected, extras };
+    Text::open(path)?.pieces(|mut piece| {
+        loop {
+            // Nearly every line is a plain pair, for which there is a short way.
+            while let Some((edge, after)) = piece.plain_pair()
+                && list.fits(edge)
+            {
+                list.edges.push(edge);
+                piece = after;
+            }
+            let Some(line) = piece.next_line() else { break };
+            if !line.bytes.is_empty() {
+                list.push(&line)?;
+            }
         }
-        if n_expected == Some(edges.len() as u64) {
-            return Err(line.bad_line(format!("the end, after {} edges,", edges.len())));
-        }
-        let mut fields = line.fields();
-        let mut end = || {
-            let field = fields.next().unwrap_or_default();
-            let number = node(field).filter(|&node| (node as usize) < n_nodes);
-            number.ok_or_else(|| line.bad(field, format!("a node from 0 to {}", last(n_nodes))))
-        };
-        let edge = (end()?, end()?);
-        if extras == Extras::None && fields.next().is_some() {
-            return Err(line.bad_line("two node numbers"));
-        }
-        edges.push(edge);
-        Ok(())
+        Ok(ControlFlow::Continue(piece.number))
     })?;
+    let edges = list.edges;
     match n_expected {
         Some(expected) if edges.len() as u64 != expected => {
             let (place, found) = (Place::file(path), edges.len() as u64);
             Err(DataError::WrongCount { place, what: "edges", expected, found })
         }
         _ => Ok(edges),
+    }
+}
+
+/// Edges as they come, a line each.
+struct EdgeLines {
+    edges: Vec<(u32, u32)>,
+    /// Whether a line of column names was met.
+    is_named: bool,
+    n_nodes: usize,
+    n_expected: Option<u64>,
+    extras: Extras,
+}
+
+impl EdgeLines {
+    fn is_full(&self) -> bool {
+        self.n_expected == Some(self.edges.len() as u64)
+    }
+
+    fn fits(&self, (source, target): (u32, u32)) -> bool {
+        (source.max(target) as usize) < self.n_nodes && !self.is_full()
+    }
+
+    fn push(&mut self, line: &Line<'_>) -> Result<(), DataError> {
+        if self.extras.skips(line, self.edges.len() + usize::from(self.is_named)) {
+            self.is_named |= !is_comment(line);
+            return Ok(());
+        }
+        if self.is_full() {
+            return Err(line.bad_line(format!("the end, after {} edges,", self.edges.len())));
+        }
+        let (mut fields, n_nodes) = (line.fields(), self.n_nodes);
+        let mut end = || {
+            let field = fields.next().unwrap_or_default();
+            let number = node(field).filter(|&node| (node as usize) < n_nodes);
+            number.ok_or_else(|| line.bad(field, format!("a node from 0 to {}", last(n_nodes))))
+        };
+        let edge = (end()?, end()?);
+        if self.extras == Extras::None && fields.next().is_some() {
+            return Err(line.bad_line("two node numbers"));
+        }
+        self.edges.push(edge);
+        Ok(())
     }
 }
 

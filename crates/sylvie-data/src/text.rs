@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 
 use crate::error::{DataError, Place, escaped};
 use crate::file;
@@ -117,6 +117,55 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Whole lines, the first of which has the number `number`.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    path: &'a Path,
+    pub(crate) number: u64,
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// Takes the next line, blank or not, without its end.
+    pub(crate) fn next_line(&mut self) -> Option<Line<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (bytes, rest) = match memchr(b'\n', self.rest) {
+            Some(end) => (&self.rest[..end], &self.rest[end + 1..]),
+            None => (self.rest, &[][..]),
+        };
+        let line = Line { path: self.path, number: self.number, bytes: bytes.trim_ascii() };
+        self.rest = rest;
+        self.number += 1;
+        Some(line)
+    }
+
+    /// The next line if it is two numbers of at most nine digits with a comma or blank between them, and
+    /// nothing else; and the lines after it.
+    pub(crate) fn plain_pair(&self) -> Option<((u32, u32), Self)> {
+        let (first, rest) = digits(self.rest)?;
+        let [b',' | b' ' | b'\t', rest @ ..] = rest else { return None };
+        let (second, rest) = digits(rest)?;
+        let ([b'\n', rest @ ..] | [b'\r', b'\n', rest @ ..]) = rest else { return None };
+        Some(((first, second), Self { path: self.path, number: self.number + 1, rest }))
+    }
+}
+
+/// A number of at most nine digits, which 32 bits hold, and what follows it.
+#[inline]
+fn digits(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut number, mut n_digits) = (0_u32, 0);
+    while let Some(digit) = bytes.get(n_digits).map(|byte| byte.wrapping_sub(b'0'))
+        && digit <= 9
+    {
+        // More than nine digits may wrap around; they are refused below.
+        number = number.wrapping_mul(10).wrapping_add(u32::from(digit));
+        n_digits += 1;
+    }
+    (1..=9).contains(&n_digits).then(|| (number, &bytes[n_digits..]))
+}
+
 impl Text {
     /// Opens a file; gzip is told by the name or by the first bytes.
     ///
@@ -170,12 +219,34 @@ impl Text {
     /// # Errors
     /// As [`Text::for_each`].
     pub(crate) fn until<B>(
-        mut self,
+        self,
         mut take: impl FnMut(Line<'_>) -> Result<ControlFlow<B>, DataError>,
     ) -> Result<Option<B>, DataError> {
+        let mut value = None;
+        self.pieces(|mut piece| {
+            while let Some(line) = piece.next_line() {
+                if let ControlFlow::Break(found) = take(line)? {
+                    value = Some(found);
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(piece.number))
+        })?;
+        Ok(value)
+    }
+
+    /// Hands whole lines to `take`, as many as are read at once, until it breaks off. It says which number
+    /// the line after those has.
+    ///
+    /// # Errors
+    /// As [`Text::for_each`].
+    pub(crate) fn pieces(
+        mut self,
+        mut take: impl FnMut(Piece<'_>) -> Result<ControlFlow<(), u64>, DataError>,
+    ) -> Result<(), DataError> {
         let path = self.path.clone();
         let mut buffer = vec![0; PIECE_BYTES];
-        let (mut n_held, mut number) = (0, 0);
+        let (mut n_held, mut number) = (0, 1);
         loop {
             let n_read = self.read(&mut buffer[n_held..])?;
             let n_filled = n_held + n_read;
@@ -186,23 +257,17 @@ impl Text {
                 None if is_end => n_filled,
                 None => 0,
             };
-            let mut begin = 0;
-            let ends = memchr_iter(b'\n', &buffer[..complete]);
-            for end in ends.chain((is_end && complete > 0).then_some(complete)) {
-                number += 1;
-                let bytes = buffer[begin..end].trim_ascii();
-                begin = end + 1;
-                if let ControlFlow::Break(value) = take(Line { path: &path, number, bytes })? {
-                    return Ok(Some(value));
-                }
+            match take(Piece { path: &path, number, rest: &buffer[..complete] })? {
+                ControlFlow::Continue(next) => number = next,
+                ControlFlow::Break(()) => return Ok(()),
             }
             if is_end {
-                return Ok(None);
+                return Ok(());
             }
             buffer.copy_within(complete..n_filled, 0);
             n_held = n_filled - complete;
             if n_held == buffer.len() {
-                let line = Line { path: &path, number: number + 1, bytes: &buffer };
+                let line = Line { path: &path, number, bytes: &buffer };
                 if n_held >= MAX_LINE_BYTES {
                     return Err(
                         line.bad_line(format!("a line of less than {MAX_LINE_BYTES} bytes"))

@@ -7,7 +7,7 @@
 use sylvie_tensor::{Attention, AttentionGrads, AttentionRows, Backend, Mode};
 
 use crate::factors::ColumnFactors;
-use crate::input::{Context, Input};
+use crate::input::{Context, Input, KeptRows, LayerRows};
 use crate::network::BlockRead;
 
 /// How a layer's heads become its output.
@@ -19,18 +19,18 @@ pub(crate) enum Heads {
 
 /// Rows of one owner: what was read, `z`, and the scores it gives.
 struct Rows<B: Backend> {
-    input: Input<B>,
+    input: KeptRows<B>,
     values: B::Matrix,
     source: B::Matrix,
 }
 
 impl<B: Backend> Rows<B> {
-    fn new(ctx: Context<'_, B>, weights: &[B::Matrix], input: Input<B>, n_rows: usize) -> Self {
+    fn new(ctx: Context<'_, B>, weights: &[B::Matrix], input: LayerRows<B>, n_rows: usize) -> Self {
         let n_cols = ctx.backend.shape(&weights[0]).1;
         let mut values = ctx.backend.matrix_to_assign(n_rows, n_cols);
-        input.matmul(ctx.backend, &weights[0], Mode::Assign, &mut values);
+        input.read.matmul(ctx.backend, &weights[0], Mode::Assign, &mut values);
         let source = ctx.backend.attention_scores(&values, &weights[1]);
-        Self { input, values, source }
+        Self { input: input.kept, values, source }
     }
 
     /// The rows of a block; those of factor 0 score minus infinity.
@@ -41,6 +41,7 @@ impl<B: Backend> Rows<B> {
         input: Input<B>,
         factors: Option<&ColumnFactors<B>>,
     ) -> Self {
+        let input = LayerRows::as_they_are(input);
         let mut rows = Self::new(ctx, weights, input, ctx.structure.halo[block].n_rows);
         if let Some(factors) = factors {
             factors.scores().mask(ctx.backend, &mut rows.source);
@@ -61,7 +62,7 @@ pub(crate) struct GatState<B: Backend> {
 pub(crate) fn begin<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    own: Input<B>,
+    own: LayerRows<B>,
 ) -> GatState<B> {
     let own = Rows::new(ctx, weights, own, ctx.structure.n_local);
     let target = ctx.backend.attention_scores(&own.values, &weights[2]);
@@ -163,15 +164,15 @@ impl<B: Backend> RowGrads<B> {
     /// gradients of `w` and `a_src`.
     fn add_weight_gradients(
         &mut self,
-        backend: &B,
+        ctx: Context<'_, B>,
         weights: &[B::Matrix],
         read: &Rows<B>,
         grads: &mut [B::Matrix],
     ) {
-        let (dvalues, dscores) = (&mut self.values, &self.source);
+        let (backend, dvalues, dscores) = (ctx.backend, &mut self.values, &self.source);
         let da = &mut grads[1];
         backend.attention_scores_backward(&read.values, &weights[1], dscores, dvalues, da);
-        read.input.matmul_tn(backend, dvalues, Mode::Add, &mut grads[0]);
+        read.input.read_again(ctx).matmul_tn(backend, dvalues, Mode::Add, &mut grads[0]);
     }
 
     /// The gradient of the rows read.
@@ -228,7 +229,7 @@ pub(crate) fn block_backward<B: Backend>(
         rows,
         down.with_target(&mut state.dtarget),
     );
-    down.add_weight_gradients(backend, weights, &halo, grads);
+    down.add_weight_gradients(ctx, weights, &halo, grads);
     down
 }
 
@@ -257,6 +258,6 @@ pub(crate) fn finish_backward<B: Backend>(
 
     let dvalues = &mut down.values;
     backend.attention_scores_backward(values, &weights[2], &state.dtarget, dvalues, &mut grads[2]);
-    down.add_weight_gradients(backend, weights, &saved.own, grads);
+    down.add_weight_gradients(ctx, weights, &saved.own, grads);
     down
 }

@@ -5,7 +5,7 @@
 use sylvie_tensor::{Backend, Mode};
 
 use crate::factors::ColumnFactors;
-use crate::input::{Context, Input};
+use crate::input::{Context, LayerRows};
 use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
 pub(crate) const WEIGHTING: Weighting = Weighting::Symmetric;
@@ -24,7 +24,7 @@ fn tensors<M>(weights: &[M]) -> (&M, &M) {
 pub(crate) fn begin<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    own: Input<B>,
+    own: &LayerRows<B>,
 ) -> GcnPartial<B> {
     let (sum, y) = neighbours::begin(ctx, WEIGHTING, tensors(weights).0, own);
     GcnPartial { sum, y }
@@ -52,7 +52,7 @@ pub(crate) fn finish<B: Backend>(
 pub(crate) fn update<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    aggregate: Input<B>,
+    aggregate: LayerRows<B>,
 ) -> (B::Matrix, SavedSum<B>) {
     neighbours::from_rows(ctx, tensors(weights), None, aggregate)
 }

@@ -82,6 +82,69 @@ impl<B: Backend> Input<B> {
     }
 }
 
+/// Rows as a layer reads them, and as its backward pass gets them again.
+pub(crate) struct LayerRows<B: Backend> {
+    /// After dropout.
+    pub(crate) read: Input<B>,
+    pub(crate) kept: KeptRows<B>,
+}
+
+/// Rows that a backward pass reads once more.
+///
+/// They are kept as they were before dropout: the layer before has them anyway, or the part its features,
+/// so that they take no memory, and their mask is drawn again, which gives the same bits.
+pub(crate) struct KeptRows<B: Backend> {
+    rows: Input<B>,
+    mask: Mask,
+}
+
+#[derive(Clone, Copy)]
+enum Mask {
+    Nothing,
+    Rows,
+    Aggregate,
+}
+
+impl<B: Backend> Clone for KeptRows<B> {
+    fn clone(&self) -> Self {
+        Self { rows: self.rows.clone(), mask: self.mask }
+    }
+}
+
+impl<B: Backend> LayerRows<B> {
+    /// Own rows, to which dropout is done.
+    pub(crate) fn own(ctx: Context<'_, B>, rows: &Input<B>) -> Self {
+        Self::masked(ctx, rows, Mask::Rows)
+    }
+
+    /// The kept aggregate, to which dropout is done.
+    pub(crate) fn aggregate(ctx: Context<'_, B>, rows: &Input<B>) -> Self {
+        Self::masked(ctx, rows, Mask::Aggregate)
+    }
+
+    /// Rows that are read as they are.
+    pub(crate) fn as_they_are(rows: Input<B>) -> Self {
+        Self { read: rows.clone(), kept: KeptRows { rows, mask: Mask::Nothing } }
+    }
+
+    fn masked(ctx: Context<'_, B>, rows: &Input<B>, mask: Mask) -> Self {
+        let kept = KeptRows { rows: rows.clone(), mask };
+        Self { read: kept.read_again(ctx), kept }
+    }
+}
+
+impl<B: Backend> KeptRows<B> {
+    /// The rows after dropout: those of the forward pass, in the circumstances of that pass.
+    pub(crate) fn read_again(&self, ctx: Context<'_, B>) -> Input<B> {
+        let dropout = match self.mask {
+            Mask::Nothing => None,
+            Mask::Rows => ctx.row_dropout(),
+            Mask::Aggregate => ctx.aggregate_dropout(),
+        };
+        self.rows.dropped(ctx.backend, dropout, &ctx.structure.own_keys)
+    }
+}
+
 /// Dropout at the input of one layer in one epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout {

@@ -8,6 +8,7 @@
 //! [`ColumnFactors`] leave halo rows out or weigh them. Nothing here knows ranks, epochs or precision.
 
 mod backward;
+mod class_weights;
 mod config;
 mod factors;
 mod first_layer;
@@ -27,6 +28,7 @@ mod structure;
 mod weights;
 
 pub use backward::{BackwardPartial, LayerGrads};
+pub use class_weights::{ClassCounts, ClassWeights, loss_divisor};
 pub use config::{ConfigError, ModelConfig, ModelKind, NormKind, ParseModelError, TensorSpec};
 pub use factors::ColumnFactors;
 pub use first_layer::KeptAggregate;

@@ -2,22 +2,22 @@
 
 use sylvie_tensor::{Backend, Mode};
 
-use crate::input::{Context, Input};
+use crate::input::{Context, KeptRows, LayerRows};
 
-/// The rows read, after dropout.
+/// The rows read.
 pub(crate) struct LinearSaved<B: Backend> {
-    own: Input<B>,
+    own: KeptRows<B>,
 }
 
 pub(crate) fn forward<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    own: Input<B>,
+    own: LayerRows<B>,
 ) -> (B::Matrix, LinearSaved<B>) {
     let [w, b, ..] = weights else { panic!("{} tensors for a linear layer", weights.len()) };
     let mut y = ctx.backend.matrix_to_assign(ctx.structure.n_local, ctx.backend.shape(w).1);
-    own.matmul_bias(ctx.backend, w, Mode::Assign, b, &mut y);
-    (y, LinearSaved { own })
+    own.read.matmul_bias(ctx.backend, w, Mode::Assign, b, &mut y);
+    (y, LinearSaved { own: own.kept })
 }
 
 /// Assigns the gradients of `w` and `b`.
@@ -27,7 +27,7 @@ pub(crate) fn weight_gradients<B: Backend>(
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    saved.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    saved.own.read_again(ctx).matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
 }
 

@@ -17,6 +17,9 @@ pub enum Metric {
     Accuracy,
     /// F1 over all (node, class) entries, logits above 0 predicted; for single labels the accuracy.
     MicroF1,
+    /// Mean over classes of each one's F1; classes that no counted node has or is predicted to have are
+    /// left out. The predicted class is the one of the largest logit, multi-labels are as for micro-F1.
+    MacroF1,
     /// Area under the ROC curve: of the second class of two, or the mean over multi-label classes that
     /// have both outcomes.
     RocAuc,
@@ -29,9 +32,10 @@ impl FromStr for Metric {
         match word {
             "accuracy" => Ok(Self::Accuracy),
             "micro-f1" => Ok(Self::MicroF1),
+            "macro-f1" => Ok(Self::MacroF1),
             "roc-auc" => Ok(Self::RocAuc),
             _ => {
-                let (what, expected) = ("metric", "accuracy, micro-f1, roc-auc");
+                let (what, expected) = ("metric", "accuracy, micro-f1, macro-f1, roc-auc");
                 Err(ParseModelError { what, word: word.to_owned(), expected })
             }
         }
@@ -43,6 +47,7 @@ impl fmt::Display for Metric {
         f.write_str(match self {
             Self::Accuracy => "accuracy",
             Self::MicroF1 => "micro-f1",
+            Self::MacroF1 => "macro-f1",
             Self::RocAuc => "roc-auc",
         })
     }
@@ -89,6 +94,8 @@ pub enum MetricCounts {
         /// True, not predicted.
         n_missed: u64,
     },
+    /// An entry a class: true positives, false positives, false negatives.
+    ClassF1(Vec<[u64; 3]>),
     /// One list of (score, outcome) a ranked class.
     Scores(Vec<Vec<(f32, bool)>>),
 }
@@ -108,6 +115,7 @@ impl MetricCounts {
         let known = known.map(|row| (&logits[row * width..][..width], row));
         match (metric, labels) {
             (Metric::RocAuc, _) => Self::ranked(known, labels),
+            (Metric::MacroF1, _) => Self::by_class(known, labels),
             (_, Labels::Single { classes, .. }) => {
                 let (mut n_right, mut n_total) = (0, 0);
                 for (logits, row) in known {
@@ -135,6 +143,40 @@ impl MetricCounts {
                 }
             }
         }
+    }
+
+    fn by_class<'a>(known: impl Iterator<Item = (&'a [f32], usize)>, labels: &Labels) -> Self {
+        const HIT: usize = 0;
+        const FALSE: usize = 1;
+        const MISSED: usize = 2;
+        let mut counts = vec![[0; 3]; labels.n_classes() as usize];
+        match labels {
+            Labels::Single { classes, .. } => {
+                for (logits, row) in known {
+                    let (predicted, actual) = (largest(logits), classes[row] as usize);
+                    if predicted == actual {
+                        counts[actual][HIT] += 1;
+                    } else {
+                        counts[predicted][FALSE] += 1;
+                        counts[actual][MISSED] += 1;
+                    }
+                }
+            }
+            Labels::Multi { values, .. } => {
+                for (logits, row) in known {
+                    let values = &values[row * counts.len()..][..counts.len()];
+                    for ((counts, &logit), &value) in counts.iter_mut().zip(logits).zip(values) {
+                        match (logit > 0.0, value == 1) {
+                            (true, true) => counts[HIT] += 1,
+                            (true, false) => counts[FALSE] += 1,
+                            (false, true) => counts[MISSED] += 1,
+                            (false, false) => {}
+                        }
+                    }
+                }
+            }
+        }
+        Self::ClassF1(counts)
     }
 
     fn ranked<'a>(known: impl Iterator<Item = (&'a [f32], usize)>, labels: &Labels) -> Self {
@@ -178,6 +220,11 @@ impl MetricCounts {
                 *n_false += wrong;
                 *n_missed += missed;
             }
+            (Self::ClassF1(counts), Self::ClassF1(more)) if counts.len() == more.len() => {
+                for (count, more) in counts.as_flattened_mut().iter_mut().zip(more.as_flattened()) {
+                    *count += more;
+                }
+            }
             (Self::Scores(lists), Self::Scores(more)) if lists.len() == more.len() => {
                 for (list, more) in lists.iter_mut().zip(more) {
                     list.extend(more);
@@ -194,16 +241,9 @@ impl MetricCounts {
             Self::Accuracy { n_right, n_total } => {
                 (*n_total > 0).then(|| *n_right as f64 / *n_total as f64)
             }
-            Self::F1 { n_hits, n_false, n_missed } => {
-                let (hits, wrong) = (*n_hits as f64, *n_false as f64 + *n_missed as f64);
-                let all = 2.0 * hits + wrong;
-                (all > 0.0).then(|| 2.0 * hits / all)
-            }
-            Self::Scores(lists) => {
-                let areas: Vec<f64> =
-                    lists.iter().filter_map(|list| area_under_roc(list)).collect();
-                (!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64)
-            }
+            Self::F1 { n_hits, n_false, n_missed } => f1([*n_hits, *n_false, *n_missed]),
+            Self::ClassF1(counts) => mean(counts.iter().filter_map(|&counts| f1(counts))),
+            Self::Scores(lists) => mean(lists.iter().filter_map(|list| area_under_roc(list))),
         }
     }
 
@@ -216,6 +256,9 @@ impl MetricCounts {
             }
             Self::F1 { n_hits, n_false, n_missed } => {
                 [n_hits, n_false, n_missed].iter().flat_map(|count| count.to_le_bytes()).collect()
+            }
+            Self::ClassF1(counts) => {
+                counts.as_flattened().iter().flat_map(|count| count.to_le_bytes()).collect()
             }
             Self::Scores(lists) => {
                 let mut bytes = Vec::new();
@@ -255,6 +298,13 @@ impl MetricCounts {
                 (n_right <= n_total).then_some(Self::Accuracy { n_right, n_total })?
             }
             Self::F1 { .. } => Self::F1 { n_hits: count()?, n_false: count()?, n_missed: count()? },
+            Self::ClassF1(counts) => {
+                let mut parsed = Vec::with_capacity(counts.len());
+                for _ in counts {
+                    parsed.push([count()?, count()?, count()?]);
+                }
+                Self::ClassF1(parsed)
+            }
             Self::Scores(lists) => return parse_scores(lists.len(), bytes),
         };
         bytes.is_empty().then_some(counts)
@@ -275,6 +325,18 @@ fn parse_scores(n_lists: usize, mut bytes: &[u8]) -> Option<MetricCounts> {
         bytes = after;
     }
     bytes.is_empty().then_some(MetricCounts::Scores(lists))
+}
+
+/// F1 of true positives, false positives and false negatives; `None` without any.
+fn f1([n_hits, n_false, n_missed]: [u64; 3]) -> Option<f64> {
+    let (hits, wrong) = (n_hits as f64, n_false as f64 + n_missed as f64);
+    let all = 2.0 * hits + wrong;
+    (all > 0.0).then(|| 2.0 * hits / all)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Place of the largest value, the first of equals.

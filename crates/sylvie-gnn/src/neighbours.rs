@@ -9,7 +9,7 @@
 use sylvie_tensor::{Backend, Mode, SumFactors};
 
 use crate::factors::ColumnFactors;
-use crate::input::{Context, Input};
+use crate::input::{Context, Input, KeptRows, LayerRows};
 
 /// What neighbours count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +59,15 @@ pub(crate) enum PartialSum<B: Backend> {
     Rows(B::Matrix),
     /// Own rows as they were read, and the sum over halo rows, where there are any; the sum of the own
     /// rows' products is part of the layer's output.
-    Products { own: Input<B>, halo: Option<B::Matrix> },
+    Products { own: KeptRows<B>, halo: Option<B::Matrix> },
 }
 
 /// What the backward pass needs.
 pub(crate) enum SavedSum<B: Backend> {
     /// The sums of rows.
-    Rows(Input<B>),
+    Rows(KeptRows<B>),
     /// Own rows, and the sums of halo rows.
-    Products { own: Input<B>, halo: Option<B::Matrix> },
+    Products { own: KeptRows<B>, halo: Option<B::Matrix> },
 }
 
 /// The sum over own rows, of all that there is where the part has no halo.
@@ -93,18 +93,18 @@ pub(crate) fn begin<B: Backend>(
     ctx: Context<'_, B>,
     weighting: Weighting,
     w: &B::Matrix,
-    own: Input<B>,
+    own: &LayerRows<B>,
 ) -> (PartialSum<B>, Option<B::Matrix>) {
     let (n_in, n_out) = ctx.backend.shape(w);
     if !ctx.structure.multiplies_first(n_in, n_out) {
-        return (begin_rows(ctx, weighting, &own), None);
+        return (begin_rows(ctx, weighting, &own.read), None);
     }
     let n_local = ctx.structure.n_local;
     let mut products = ctx.backend.matrix_to_assign(n_local, n_out);
-    own.matmul(ctx.backend, w, Mode::Assign, &mut products);
+    own.read.matmul(ctx.backend, w, Mode::Assign, &mut products);
     let factors = SumFactors { row: Some(weighting.row(ctx)), ..weighting.own(ctx) };
     let y = ctx.backend.aggregated(&ctx.structure.own, factors, &products, n_local);
-    (PartialSum::Products { own, halo: None }, Some(y))
+    (PartialSum::Products { own: own.kept.clone(), halo: None }, Some(y))
 }
 
 /// Adds a block's rows.
@@ -171,7 +171,7 @@ pub(crate) fn finish<B: Backend>(
     match partial {
         PartialSum::Rows(_) => {
             let sum = Input::dense(finish_rows(ctx, weighting, partial));
-            from_rows(ctx, (w, bias), y, sum)
+            from_rows(ctx, (w, bias), y, LayerRows::as_they_are(sum))
         }
         PartialSum::Products { own, halo } => {
             let Some(mut y) = y else { panic!("sums of products are part of the output") };
@@ -193,13 +193,13 @@ pub(crate) fn from_rows<B: Backend>(
     ctx: Context<'_, B>,
     (w, bias): (&B::Matrix, &B::Matrix),
     y: Option<B::Matrix>,
-    sum: Input<B>,
+    sum: LayerRows<B>,
 ) -> (B::Matrix, SavedSum<B>) {
     let mode = if y.is_some() { Mode::Add } else { Mode::Assign };
     let n_out = ctx.backend.shape(w).1;
     let mut y = y.unwrap_or_else(|| ctx.backend.matrix_to_assign(ctx.structure.n_local, n_out));
-    sum.matmul_bias(ctx.backend, w, mode, bias, &mut y);
-    (y, SavedSum::Rows(sum))
+    sum.read.matmul_bias(ctx.backend, w, mode, bias, &mut y);
+    (y, SavedSum::Rows(sum.kept))
 }
 
 /// A backward pass that has gone through some of the blocks.
@@ -282,9 +282,11 @@ pub(crate) fn weight_gradient<B: Backend>(
     dw: &mut B::Matrix,
 ) {
     match (&state.saved, &state.dproducts) {
-        (SavedSum::Rows(sum), _) => sum.matmul_tn(ctx.backend, dy, Mode::Assign, dw),
+        (SavedSum::Rows(sum), _) => {
+            sum.read_again(ctx).matmul_tn(ctx.backend, dy, Mode::Assign, dw);
+        }
         (SavedSum::Products { own, halo }, Some(dproducts)) => {
-            own.matmul_tn(ctx.backend, dproducts, Mode::Assign, dw);
+            own.read_again(ctx).matmul_tn(ctx.backend, dproducts, Mode::Assign, dw);
             if let Some(sum) = halo {
                 ctx.backend.matmul_tn(sum, dy, Mode::Add, dw);
             }

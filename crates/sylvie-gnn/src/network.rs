@@ -9,7 +9,7 @@ use crate::factors::ColumnFactors;
 use crate::first_layer::KeptAggregate;
 use crate::gat::{self, GatState, Heads};
 use crate::gcn::{self, GcnPartial};
-use crate::input::{Context, Input};
+use crate::input::{Context, Input, LayerRows};
 use crate::linear::{self, LinearSaved};
 use crate::neighbours::SavedSum;
 use crate::post::{self, PostSaved};
@@ -36,7 +36,7 @@ enum PartialState<B: Backend> {
     Gcn(GcnPartial<B>),
     Sage(SagePartial<B>),
     Gat(GatState<B>),
-    Linear(Input<B>),
+    Linear(LayerRows<B>),
 }
 
 /// What a layer's backward pass needs of its forward pass.
@@ -96,14 +96,14 @@ impl Network {
         weights: &Weights<B>,
         own: &Input<B>,
     ) -> Partial<B> {
-        let own = own.dropped(ctx.backend, ctx.row_dropout(), &ctx.structure.own_keys);
+        let own = LayerRows::own(ctx, own);
         let tensors = weights.layer(layer);
         let state = if !self.config.is_graph_layer(layer) {
             PartialState::Linear(own)
         } else {
             match self.config.kind {
-                ModelKind::Gcn => PartialState::Gcn(gcn::begin(ctx, tensors, own)),
-                ModelKind::Sage => PartialState::Sage(sage::begin(ctx, tensors, own)),
+                ModelKind::Gcn => PartialState::Gcn(gcn::begin(ctx, tensors, &own)),
+                ModelKind::Sage => PartialState::Sage(sage::begin(ctx, tensors, &own)),
                 ModelKind::Gat => PartialState::Gat(gat::begin(ctx, tensors, own)),
             }
         };
@@ -185,15 +185,14 @@ impl Network {
         kept: &KeptAggregate<B>,
     ) -> (Arc<B::Matrix>, SavedLayer<B>) {
         let tensors = weights.layer(0);
-        let keys = &ctx.structure.own_keys;
-        let aggregate = kept.aggregate.dropped(ctx.backend, ctx.aggregate_dropout(), keys);
+        let aggregate = LayerRows::aggregate(ctx, &kept.aggregate);
         let (y, state) = match &kept.own {
             None => {
                 let (y, saved) = gcn::update(ctx, tensors, aggregate);
                 (y, SavedState::Gcn(saved))
             }
             Some(own) => {
-                let own = own.dropped(ctx.backend, ctx.row_dropout(), keys);
+                let own = LayerRows::own(ctx, own);
                 let (y, saved) = sage::from_mean(ctx, tensors, own, aggregate);
                 (y, SavedState::Sage(saved))
             }

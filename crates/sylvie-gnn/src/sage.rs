@@ -5,21 +5,21 @@
 use sylvie_tensor::{Backend, Mode};
 
 use crate::factors::ColumnFactors;
-use crate::input::{Context, Input};
+use crate::input::{Context, Input, KeptRows, LayerRows};
 use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
 pub(crate) const WEIGHTING: Weighting = Weighting::Mean;
 
 /// Own rows, what is there of the output, and the sum over the neighbours read so far.
 pub(crate) struct SagePartial<B: Backend> {
-    own: Input<B>,
+    own: KeptRows<B>,
     y: B::Matrix,
     sum: PartialSum<B>,
 }
 
-/// Own rows and neighbours' means, both after dropout.
+/// Own rows and neighbours' means.
 pub(crate) struct SageSaved<B: Backend> {
-    own: Input<B>,
+    own: KeptRows<B>,
     mean: SavedSum<B>,
 }
 
@@ -53,12 +53,12 @@ fn own_product<B: Backend>(
 pub(crate) fn begin<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    own: Input<B>,
+    own: &LayerRows<B>,
 ) -> SagePartial<B> {
     let Tensors { w_self, w_neigh, .. } = tensors(weights);
-    let (sum, y) = neighbours::begin(ctx, WEIGHTING, w_neigh, own.clone());
-    let y = own_product(ctx, w_self, &own, y);
-    SagePartial { own, y, sum }
+    let (sum, y) = neighbours::begin(ctx, WEIGHTING, w_neigh, own);
+    let y = own_product(ctx, w_self, &own.read, y);
+    SagePartial { own: own.kept.clone(), y, sum }
 }
 
 pub(crate) fn add_block<B: Backend>(
@@ -87,18 +87,18 @@ pub(crate) fn finish<B: Backend>(
 pub(crate) fn from_mean<B: Backend>(
     ctx: Context<'_, B>,
     weights: &[B::Matrix],
-    own: Input<B>,
-    mean: Input<B>,
+    own: LayerRows<B>,
+    mean: LayerRows<B>,
 ) -> (B::Matrix, SageSaved<B>) {
     let Tensors { w_self, w_neigh, b } = tensors(weights);
-    let y = own_product(ctx, w_self, &own, None);
+    let y = own_product(ctx, w_self, &own.read, None);
     let (y, mean) = neighbours::from_rows(ctx, (w_neigh, b), Some(y), mean);
-    (y, SageSaved { own, mean })
+    (y, SageSaved { own: own.kept, mean })
 }
 
 /// A backward pass that has gone through some of the blocks.
 pub(crate) struct SageBackward<B: Backend> {
-    own: Input<B>,
+    own: KeptRows<B>,
     sum: SumBackward<B>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn weight_gradients<B: Backend>(
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    state.own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    state.own.read_again(ctx).matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
     neighbours::weight_gradient(ctx, &state.sum, dy, &mut grads[1]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[2]);
 }

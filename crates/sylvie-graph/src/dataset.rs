@@ -53,11 +53,20 @@ impl Dataset {
         self.graph.n_rows()
     }
 
-    /// Checks that all parts speak of the same nodes, features are finite and no set is empty.
+    /// Checks that all parts speak of the same nodes, no set is empty and features are finite.
     ///
     /// # Errors
     /// The first thing that does not hold.
     pub fn check(&self) -> Result<(), GraphError> {
+        self.check_fit()?;
+        self.features.check_finite()
+    }
+
+    /// As [`Dataset::check`], of features whose values were checked when they were read.
+    ///
+    /// # Errors
+    /// The first thing that does not hold.
+    pub fn check_fit(&self) -> Result<(), GraphError> {
         let expected = self.n_nodes();
         for (what, found) in [
             ("adjacency columns", self.graph.n_cols()),
@@ -69,7 +78,6 @@ impl Dataset {
                 return Err(GraphError::LengthMismatch { what, expected, found });
             }
         }
-        self.features.check_finite()?;
         self.split.check_usable(&self.labels)
     }
 }

@@ -128,6 +128,14 @@ pub enum TrainError {
     /// No rank has a labelled training node.
     #[error("no part has a labelled training node")]
     NoTrainingNodes,
+    /// Class weights that do not fit the labels.
+    #[error("{found} class weights for {expected} classes")]
+    ClassWeights {
+        /// Weights given.
+        found: usize,
+        /// Classes of the labels.
+        expected: usize,
+    },
     /// The state after an epoch could not be kept.
     #[error("epoch {epoch}, rank {rank}: the checkpoint could not be written")]
     Checkpoint {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{Metric, MetricCounts, ModelConfig, Network, Targets, Weights};
 use sylvie_graph::Role;
+use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
 use crate::communication::{CommHandle, CommNeeds, with_communication};
@@ -14,7 +15,7 @@ use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::pace::Pace;
 use crate::part_data::PartData;
 use crate::policy::{ExchangePolicy, Memory};
-use crate::schedule::plan_forward;
+use crate::schedule::{Stage as Third, Step, plan_forward};
 use crate::slots::Slots;
 use crate::stage::Stage;
 
@@ -29,12 +30,33 @@ pub struct Scores {
     pub test: Option<f64>,
 }
 
+/// What a network gives for the own rows of a part, row-major on the host; all finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// Output of the last layer, `n_local x n_classes`.
+    pub logits: Vec<f32>,
+    /// What the last layer reads of its own rows: output of the layer before it, after LayerNorm and
+    /// ReLU; `n_local` times the columns that the last layer reads. For a network of one layer nothing.
+    pub embeddings: Vec<f32>,
+}
+
 /// Logits of the own rows, row-major on the host; all finite.
 pub(crate) fn forward_logits<B: Wire>(
+    pace: Pace<'_, B>,
+    exchange: (&CommHandle<B>, &mut Slots<B>),
+    data: &PartData,
+    watch: Watch<'_>,
+) -> Result<Vec<f32>, TrainError> {
+    forward(pace, exchange, data, watch, &mut |_, _| ())
+}
+
+/// Logits of the own rows; `look` is shown each layer's output when it is there.
+fn forward<B: Wire>(
     pace: Pace<'_, B>,
     (handle, slots): (&CommHandle<B>, &mut Slots<B>),
     data: &PartData,
     watch: Watch<'_>,
+    look: &mut dyn FnMut(usize, &B::Matrix),
 ) -> Result<Vec<f32>, TrainError> {
     let targets = Targets::new(pace.backend, &data.labels, &[]);
     let mut flow = Flow::default();
@@ -43,14 +65,27 @@ pub(crate) fn forward_logits<B: Wire>(
         let start = watch.now();
         flow.run(pace, step, (handle, slots), &targets, watch)?;
         watch.note(Lane::Compute, Activity::Step(step), (pace.purpose, pace.epoch), start);
+        if let Step::Compute(layer, Pass::Forward, Third::Finish) = step {
+            look(layer, flow.output());
+        }
     }
     let logits = pace.backend.download(flow.output());
     let width = data.labels.n_classes().max(1) as usize;
-    match logits.iter().position(|logit| !logit.is_finite()) {
-        None => Ok(logits),
+    check_finite(&logits, width, (handle.rank(), pace.epoch), data)?;
+    Ok(logits)
+}
+
+fn check_finite(
+    values: &[f32],
+    width: usize,
+    (rank, epoch): (usize, u32),
+    data: &PartData,
+) -> Result<(), TrainError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
         Some(at) => {
-            let (rank, node) = (handle.rank(), data.graph.own_ids[at / width]);
-            Err(TrainError::OutputNotFinite { epoch: pace.epoch, rank, node })
+            let node = data.graph.own_ids[at / width];
+            Err(TrainError::OutputNotFinite { epoch, rank, node })
         }
     }
 }
@@ -80,13 +115,13 @@ pub(crate) fn score<B: Wire>(
     Ok(Scores { train, val, test })
 }
 
-/// Runs a forward pass of given weights, then `then` on its logits.
-fn with_logits<B, C, T>(
+/// Runs a forward pass of given weights, then `then` on what it gives.
+fn with_prediction<B, C, T>(
     (backend, comm): (&B, &mut C),
     (model, weights): (&ModelConfig, &[Vec<f32>]),
     data: &PartData,
     instruments: Instruments<'_>,
-    then: impl FnOnce(&CommHandle<B>, Vec<f32>) -> Result<T, TrainError> + Send,
+    then: impl FnOnce(&CommHandle<B>, Prediction) -> Result<T, TrainError> + Send,
 ) -> Result<T, TrainError>
 where
     B: Wire,
@@ -99,7 +134,7 @@ where
     let watch = Watch::new(instruments, comm.rank());
     let n_layers = model.n_layers();
     let (n_slots, memory) = (Slots::<B>::count(n_layers), Memory::All);
-    let needs = CommNeeds { seed: 0, n_slots, memory };
+    let needs = CommNeeds { seed: 0, n_slots, memory, is_alike: true };
     with_communication((backend, comm), instruments, needs, |handle| {
         let (purpose, policy) = (Purpose::Evaluation, ExchangePolicy::full_precision());
         let pace = Pace {
@@ -114,12 +149,20 @@ where
             sample: None,
         };
         let mut slots = Slots::new(n_layers);
-        let logits = forward_logits(pace, (handle, &mut slots), data, watch)?;
-        then(handle, logits)
+        let mut embeddings = Vec::new();
+        let mut look = |layer: usize, rows: &B::Matrix| {
+            if layer + 2 == n_layers {
+                embeddings = backend.download(rows);
+            }
+        };
+        let logits = forward(pace, (handle, &mut slots), data, watch, &mut look)?;
+        let width = model.n_columns_in(n_layers - 1);
+        check_finite(&embeddings, width, (handle.rank(), 0), data)?;
+        then(handle, Prediction { logits, embeddings })
     })
 }
 
-/// Logits of the own rows of `data` under given weights, `n_local x n_classes` row-major.
+/// Logits of the own rows of `data` under given weights, and what the last layer made them of.
 ///
 /// Collective: every rank calls it with its own part.
 ///
@@ -133,8 +176,8 @@ pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     model: (&ModelConfig, &[Vec<f32>]),
     data: &PartData,
     instruments: Instruments<'_>,
-) -> Result<Vec<f32>, TrainError> {
-    with_logits((backend, comm), model, data, instruments, |_, logits| Ok(logits))
+) -> Result<Prediction, TrainError> {
+    with_prediction((backend, comm), model, data, instruments, |_, prediction| Ok(prediction))
 }
 
 /// Scores of given weights on all ranks' parts.
@@ -153,7 +196,7 @@ pub fn evaluate<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     metric: Metric,
     instruments: Instruments<'_>,
 ) -> Result<Scores, TrainError> {
-    with_logits((backend, comm), model, data, instruments, |handle, logits| {
-        score(handle, 0, metric, &logits, data)
+    with_prediction((backend, comm), model, data, instruments, |handle, prediction| {
+        score(handle, 0, metric, &prediction.logits, data)
     })
 }

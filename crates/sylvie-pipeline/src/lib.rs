@@ -27,7 +27,7 @@ mod state;
 mod train;
 
 pub use error::TrainError;
-pub use evaluation::{Scores, evaluate, predict};
+pub use evaluation::{Prediction, Scores, evaluate, predict};
 pub use instruments::{Activity, Clock, Instruments, Lane, Span, Tracer};
 pub use part_data::{PartData, RankInput};
 pub use policy::{Directions, ExchangePolicy, Memory, PolicyError, Schedule, Scope, UnknownWord};

@@ -1,6 +1,8 @@
 //! What one rank holds.
 
-use sylvie_graph::{Dataset, Direction, Features, Labels, PartGraph, Role};
+use std::borrow::Cow;
+
+use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, HaloPlan, Labels, PartGraph, Role};
 
 /// A part of a graph with what is known of its own nodes; rows are local.
 #[derive(Clone, Debug)]
@@ -34,6 +36,14 @@ impl PartData {
         }
     }
 
+    /// Frees what a backend has a copy of by now: features and edges.
+    fn let_go(&mut self) {
+        self.features = Features::Dense(DenseMatrix::default());
+        self.graph.degrees = Vec::new();
+        self.graph.blocks = Vec::new();
+        self.graph.plan = HaloPlan::default();
+    }
+
     /// Local rows with `role`, ascending.
     pub(crate) fn rows(&self, role: Role) -> Vec<u32> {
         (0_u32..).zip(&self.roles).filter(|&(_, &r)| r == role).map(|(row, _)| row).collect()
@@ -54,5 +64,25 @@ impl RankInput {
     #[must_use]
     pub fn transductive(training: PartData) -> Self {
         Self { training, evaluation: None }
+    }
+
+    /// Frees what a backend has a copy of by now.
+    pub(crate) fn let_go(&mut self) {
+        self.training.let_go();
+        if let Some(evaluation) = &mut self.evaluation {
+            evaluation.let_go();
+        }
+    }
+}
+
+impl<'a> From<&'a RankInput> for Cow<'a, RankInput> {
+    fn from(input: &'a RankInput) -> Self {
+        Self::Borrowed(input)
+    }
+}
+
+impl From<RankInput> for Cow<'_, RankInput> {
+    fn from(input: RankInput) -> Self {
+        Self::Owned(input)
     }
 }

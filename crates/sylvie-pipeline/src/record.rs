@@ -55,7 +55,7 @@ impl RankTimes {
 pub struct EpochRecord {
     /// Epoch, from 0.
     pub epoch: u32,
-    /// Sum of the loss over labelled training nodes, divided by their number.
+    /// Sum of the loss over labelled training nodes, divided by their number, or by the sum of their weights.
     pub loss: f64,
     /// The whole epoch, evaluation left out: mean over the ranks.
     pub epoch_ms: f64,
@@ -179,12 +179,8 @@ impl RankEpoch {
     }
 }
 
-/// Adds up the ranks' shares in rank order; the error is the rank whose bytes are damaged.
-pub(crate) fn combine(
-    epoch: u32,
-    ranks: &[Vec<u8>],
-    n_training_nodes: u64,
-) -> Result<EpochRecord, usize> {
+/// Adds up the ranks' shares in rank order, the loss divided by `divisor`; the error is the rank whose bytes are damaged.
+pub(crate) fn combine(epoch: u32, ranks: &[Vec<u8>], divisor: f64) -> Result<EpochRecord, usize> {
     let mut shares = Vec::with_capacity(ranks.len());
     for (rank, bytes) in ranks.iter().enumerate() {
         shares.push(RankEpoch::from_bytes(bytes).ok_or(rank)?);
@@ -195,7 +191,7 @@ pub(crate) fn combine(
     let times: Vec<RankTimes> = shares.iter().map(RankEpoch::times).collect();
     Ok(EpochRecord {
         epoch,
-        loss: loss_sum / n_training_nodes as f64,
+        loss: loss_sum / divisor,
         epoch_ms: epoch_s * 1e3 / shares.len() as f64,
         times: RankTimes::mean(&times),
         ranks: times,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sylvie_comm::{Communicator, ThreadOptions, Threads, run_ranks};
-use sylvie_gnn::{Metric, ModelConfig, NormKind, Weights};
+use sylvie_gnn::{ClassWeights, Metric, ModelConfig, NormKind, Weights};
 use sylvie_graph::{
     Assignment, Cleaning, Dataset, DenseMatrix, Direction, Features, Labels, Role, Split,
     clean_edges,
@@ -108,6 +108,7 @@ fn settings(case: &Value, layers: &Value) -> TrainSettings {
         n_epochs: 8,
         learning_rate: 0.01,
         weight_decay: 0.0,
+        class_weights: ClassWeights::None,
         seed: 1,
         eval_every: 100,
         patience: None,
@@ -145,7 +146,7 @@ fn run_rank<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 ) -> Result<Outcome, TrainError> {
     let input = &inputs[comm.rank()];
     let instruments = Instruments::clock(&NoClock);
-    let mut run = Run::new(backend, comm, input, settings, instruments)?;
+    let mut run = Run::new(backend, comm, input.into(), settings, instruments)?;
     let needs = comm_needs::<B>(settings);
     with_communication((backend, comm), instruments, needs, |handle| {
         let (mut losses, mut gradients) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! The settings of a run.
 
-use sylvie_gnn::{Metric, ModelConfig};
+use sylvie_gnn::{ClassWeights, Metric, ModelConfig};
 
 use crate::policy::ExchangePolicy;
 
@@ -28,6 +28,8 @@ pub struct TrainSettings {
     pub learning_rate: f32,
     /// Adam's weight decay.
     pub weight_decay: f32,
+    /// What each class counts in the loss.
+    pub class_weights: ClassWeights,
     /// Key of every random draw.
     pub seed: u64,
     /// Epochs between evaluations; the last epoch is always evaluated.
@@ -41,7 +43,7 @@ pub struct TrainSettings {
 }
 
 impl TrainSettings {
-    /// A hundred epochs with Adam at a rate of 0.01, seed 1, accuracy every five epochs and no early end.
+    /// A hundred epochs with Adam at a rate of 0.01, seed 1, all classes alike, accuracy every five epochs and no early end.
     #[must_use]
     pub fn new(model: ModelConfig, exchange: ExchangePolicy) -> Self {
         Self {
@@ -50,6 +52,7 @@ impl TrainSettings {
             n_epochs: 100,
             learning_rate: 0.01,
             weight_decay: 0.0,
+            class_weights: ClassWeights::None,
             seed: 1,
             eval_every: 5,
             patience: None,

@@ -1,23 +1,24 @@
 //! One rank's training run.
 
+mod objective;
 mod resume;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sylvie_comm::{Communicator, Purpose};
-use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Targets, Weights};
-use sylvie_graph::Role;
+use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Weights};
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_tensor::Wire;
 
-use crate::communication::{CommHandle, CommNeeds, sum_counts, with_communication};
+use crate::communication::{CommHandle, CommNeeds, with_communication};
 use crate::error::TrainError;
 use crate::evaluation::{Scores, forward_logits, score};
 use crate::flow::{Flow, Stops};
 use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::pace::Pace;
-use crate::part_data::{PartData, RankInput};
+use crate::part_data::RankInput;
 use crate::policy::ExchangePolicy;
 use crate::record::{EpochRecord, Observer, RankEpoch, combine};
 use crate::sample::Sample;
@@ -26,6 +27,7 @@ use crate::settings::TrainSettings;
 use crate::slots::Slots;
 use crate::stage::Stage;
 use crate::state::{BestModel, CheckpointSink, RankState};
+use objective::{Objective, sum_before};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,8 @@ pub struct TrainOutcome {
 /// Trains one rank's part; every rank calls it with the same settings and its own `input`.
 ///
 /// The calling thread serves the communicator; a thread beside it computes. `observer` is told of each
-/// epoch on every rank; an error from it ends the run.
+/// epoch on every rank; an error from it ends the run. An input that is given away is freed as far as it
+/// is not needed any more, once it is on the backend: its features and edges.
 ///
 /// # Errors
 /// Everything that ends a run early; the caller then aborts its communicator.
@@ -74,15 +77,15 @@ pub struct TrainOutcome {
 /// If `input` is not this rank's part, or does not fit the network.
 /// # Paper
 /// Algorithms 1 and 2.
-pub fn train<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+pub fn train<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
-    input: &RankInput,
+    input: impl Into<Cow<'i, RankInput>>,
     settings: &TrainSettings,
     instruments: Instruments<'_>,
     observer: &mut dyn Observer,
 ) -> Result<TrainOutcome, TrainError> {
-    let run = Run::new(backend, comm, input, settings, instruments)?;
+    let run = Run::new(backend, comm, input.into(), settings, instruments)?;
     let checkpoints = Checkpoints::none();
     with_communication((backend, comm), instruments, comm_needs::<B>(settings), |handle| {
         run.train(handle, observer, checkpoints)
@@ -129,16 +132,16 @@ impl std::fmt::Debug for Checkpoints<'_> {
 /// As [`train`]; a state that is not of such a run; a sink that cannot keep one.
 /// # Panics
 /// As [`train`].
-pub fn train_with_checkpoints<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+pub fn train_with_checkpoints<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
-    input: &RankInput,
+    input: impl Into<Cow<'i, RankInput>>,
     settings: &TrainSettings,
     instruments: Instruments<'_>,
     observer: &mut dyn Observer,
     checkpoints: Checkpoints<'_>,
 ) -> Result<TrainOutcome, TrainError> {
-    let run = Run::new(backend, comm, input, settings, instruments)?;
+    let run = Run::new(backend, comm, input.into(), settings, instruments)?;
     with_communication((backend, comm), instruments, comm_needs::<B>(settings), |handle| {
         run.train(handle, observer, checkpoints)
     })
@@ -147,7 +150,10 @@ pub fn train_with_checkpoints<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 /// What the run of these settings asks of its communication thread.
 pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let n_slots = Slots::<B>::count(settings.model.n_layers());
-    CommNeeds { seed: settings.seed, n_slots, memory: settings.exchange.memory }
+    let policy = &settings.exchange;
+    let full = RowCodec::new(Width::F32);
+    let is_alike = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
+    CommNeeds { seed: settings.seed, n_slots, memory: policy.memory, is_alike }
 }
 
 /// A run's state on the compute thread of one rank.
@@ -155,13 +161,12 @@ pub(crate) struct Run<'a, B: Wire> {
     backend: &'a B,
     watch: Watch<'a>,
     settings: &'a TrainSettings,
-    input: &'a RankInput,
+    input: Cow<'a, RankInput>,
     network: Network,
     training: Arc<Stage<B>>,
     evaluation: Option<Arc<Stage<B>>>,
     evaluation_policy: ExchangePolicy,
-    targets: Targets<B>,
-    n_training_nodes: u64,
+    objective: Objective<B>,
     weights: Weights<B>,
     adam: Adam<B>,
     flow: Flow<B>,
@@ -184,7 +189,7 @@ impl<'a, B: Wire> Run<'a, B> {
     pub(crate) fn new<C: Communicator<Buffer = B::Bytes>>(
         backend: &'a B,
         comm: &mut C,
-        input: &'a RankInput,
+        mut input: Cow<'a, RankInput>,
         settings: &'a TrainSettings,
         instruments: Instruments<'a>,
     ) -> Result<Self, TrainError> {
@@ -196,12 +201,10 @@ impl<'a, B: Wire> Run<'a, B> {
             Some(data) => Some(Arc::new(Stage::new(backend, comm, model, data, 1)?)),
             None => None,
         };
-        let PartData { labels, .. } = &input.training;
-        let targets = Targets::new(backend, labels, &input.training.rows(Role::Train));
-        let n_training_nodes = sum_before(comm, targets.n_rows() as u64)?;
-        if n_training_nodes == 0 {
-            return Err(TrainError::NoTrainingNodes);
+        if let Cow::Owned(input) = &mut input {
+            input.let_go();
         }
+        let objective = Objective::new(backend, comm, &input.training, &settings.class_weights)?;
         let setup = comm.take_traffic().of_purpose(Purpose::Setup).total_bytes();
         let setup_bytes = sum_before(comm, setup)?;
         let weights = match &settings.initial_weights {
@@ -221,8 +224,7 @@ impl<'a, B: Wire> Run<'a, B> {
             training: Arc::new(training),
             evaluation,
             evaluation_policy: ExchangePolicy { memory, ..ExchangePolicy::full_precision() },
-            targets,
-            n_training_nodes,
+            objective,
             weights,
             flow: Flow::default(),
             slots: Slots::new(model.n_layers()),
@@ -322,7 +324,7 @@ impl<'a, B: Wire> Run<'a, B> {
             is_stopping: stop.is_some_and(|stop| stop.load(Ordering::Relaxed)),
         };
         let ranks = handle.all_gather(epoch, rank.to_bytes())?;
-        let record = combine(epoch, &ranks, self.n_training_nodes).map_err(|peer| {
+        let record = combine(epoch, &ranks, self.objective.divisor).map_err(|peer| {
             let (rank, what) = (handle.rank(), "epoch figures");
             TrainError::Damaged { rank, peer, what }
         })?;
@@ -360,7 +362,7 @@ impl<'a, B: Wire> Run<'a, B> {
                     sample,
                 };
                 let exchange = (handle, &mut self.slots);
-                self.flow.run(pace, step, exchange, &self.targets, self.watch)
+                self.flow.run(pace, step, exchange, &self.objective.targets, self.watch)
             }
         }
     }
@@ -375,9 +377,9 @@ impl<'a, B: Wire> Run<'a, B> {
         handle.reduce(of, values)
     }
 
-    /// Waits for the sums of all layers, and divides them by the number of training nodes.
+    /// Waits for the sums of all layers, and divides them by what the loss is divided by.
     fn collect(&mut self, handle: &CommHandle<B>) -> Result<(), TrainError> {
-        let share = 1.0 / self.n_training_nodes as f32;
+        let share = 1.0 / self.objective.divisor as f32;
         let mut layers = std::mem::take(&mut self.going_back);
         for tensors in &mut layers {
             let start = self.watch.now();
@@ -476,10 +478,4 @@ fn fp32_bytes(model: &ModelConfig, (n_forward, n_backward): (usize, usize)) -> u
     let layers = (0..model.n_layers()).filter(|&layer| is_exchanged(model, layer));
     let n_rows = n_forward + n_backward;
     layers.map(|layer| codec.message_bytes(n_rows, model.n_columns_in(layer)) as u64).sum()
-}
-
-/// The sum of a count over the ranks, before the first epoch.
-fn sum_before<C: Communicator>(comm: &mut C, value: u64) -> Result<u64, TrainError> {
-    let all = comm.all_gather(&value.to_le_bytes());
-    sum_counts(comm.rank(), &all.map_err(|source| TrainError::SetUp { source })?)
 }

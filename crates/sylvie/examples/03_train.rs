@@ -57,12 +57,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(outcome.best.test > Some(0.6)); // chance is 0.25
 
     // The best weights, on the same parts: a row of logits for each own node.
-    let logits = run_ranks(inputs.len(), &ThreadOptions::default(), |comm| {
+    let predictions = run_ranks(inputs.len(), &ThreadOptions::default(), |comm| {
         let (data, weights) = (&inputs[comm.rank()].training, &outcome.weights);
         let (backend, instruments) = (CpuBackend::new(1), Instruments::clock(&clock));
         predict(&backend, comm, (&settings.model, weights), data, instruments)
     })?;
     let node = inputs[1].training.graph.own_ids[0];
-    println!("node {node}, the first of part 1: logits {:.2?}", &logits[1][..n_classes]);
+    println!(
+        "node {node}, the first of part 1: logits {:.2?}",
+        &predictions[1].logits[..n_classes]
+    );
     Ok(())
 }

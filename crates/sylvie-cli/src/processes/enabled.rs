@@ -89,7 +89,7 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     };
     let observer: &mut dyn Observer = &mut observe;
     let instruments = Instruments::clock(&clock);
-    let body = Body { run, comm, input: &input, settings: &train_settings, instruments, observer };
+    let body = Body { run, comm, input, settings: &train_settings, instruments, observer };
     let outcome = devices::on_device(&args.device, rank, settings.n_threads(), body)?;
     let (peak, signal) = facts(comm, &stopping)?;
     match (&recorder, outcome.end) {
@@ -103,7 +103,7 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
 struct Body<'a> {
     run: RankRun<'a>,
     comm: &'a mut Mpi,
-    input: &'a RankInput,
+    input: RankInput,
     settings: &'a TrainSettings,
     instruments: Instruments<'a>,
     observer: &'a mut dyn Observer,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use npyz::NpyFile;
+use safetensors::SafeTensors;
 use serde_json::Value;
 use sylvie::data::{ReadOptions, read};
 use sylvie::graph::Labels;
@@ -23,6 +24,7 @@ fn evaluation_gives_the_scores_of_the_run() {
     for (name, words) in [
         ("sage", format!("--data {GRAPH} --epochs 20 --split-seed 4 --normalize row")),
         ("gat", format!("--data {GRAPH} --model gat --directed --norm none")),
+        ("f1", format!("--data {GRAPH} --metric macro-f1 --class-weights balanced --epochs 20")),
         ("gcn", format!("--data {MULTI} --model gcn --metric roc-auc --inductive --epochs 9")),
     ] {
         let run = folder.path().join(name);
@@ -81,6 +83,56 @@ fn predictions_are_logits_of_every_node_in_order() {
     let largest = logits.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     assert!(pairs.clone().all(|(a, b)| (a - b).abs() <= 1e-5 * largest));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// The last layer is linear, so that logits follow from embeddings, and scores from logits.
+#[test]
+fn embeddings_are_what_the_last_layer_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    for (data, sums) in [(GRAPH, true), (MULTI, false)] {
+        let [out, scores, hidden] =
+            ["out", "scores", "hidden"].map(|name| folder.path().join(name));
+        train(&run, &format!("--overwrite --data {data} --linear-layers 1 --parts 3"));
+        succeed(&format!(
+            "predict --run {} --out {} --scores {} --embeddings {}",
+            run.display(),
+            out.display(),
+            scores.display(),
+            hidden.display()
+        ));
+        let [(_, logits), (_, scores), (shape, hidden)] =
+            [out, scores, hidden].map(|p| read_npy(&p));
+        assert_eq!((logits.len(), scores.len(), &shape[..]), (720, 720, &[240, 16][..]));
+        let model = fs::read(run.join("model.safetensors")).unwrap();
+        let model = SafeTensors::deserialize(&model).unwrap();
+        let tensor = |name: &str| -> Vec<f32> {
+            let words = model.tensor(name).unwrap().data().as_chunks::<4>().0;
+            words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+        };
+        let (w, b) = (tensor("layers.2.w"), tensor("layers.2.b"));
+        for node in 0..240 {
+            let (logits, scores) = (&logits[node * 3..][..3], &scores[node * 3..][..3]);
+            let row = &hidden[node * 16..][..16];
+            assert!(row.iter().all(|&value| value >= 0.0), "after ReLU");
+            for class in 0..3 {
+                let sum: f32 = (0..16).map(|k| row[k] * w[k * 3 + class]).sum();
+                let (found, logit) = (sum + b[class], logits[class]);
+                assert!((found - logit).abs() < 1e-4, "node {node}: {found} instead of {logit}");
+                assert_eq!(scores[class] > scores[0], logits[class] > logits[0]);
+            }
+            let sum: f32 = scores.iter().sum();
+            assert!(!sums || (sum - 1.0).abs() < 1e-5, "{sum}");
+            assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
+        }
+    }
+    let refused = |words: &str| fail(&format!("predict --run {} {words}", run.display())).1;
+    let out = folder.path().join("out").display().to_string();
+    let twice = refused(&format!("--out {out} --embeddings {out}"));
+    assert!(twice.contains("another name for --embeddings"), "{twice}");
+    train(&run, &format!("--overwrite --data {GRAPH} --layers 1"));
+    let shallow = refused(&format!("--out {out} --embeddings {out}.hidden"));
+    assert!(shallow.contains("one layer"), "{shallow}");
 }
 
 fn read_npy(path: &Path) -> (Vec<u64>, Vec<f32>) {

@@ -208,3 +208,32 @@ fn reddit_archives() {
     let message = read("/dev/null", &options).unwrap_err().to_string();
     assert!(message.contains("where a folder is expected"), "{message}");
 }
+
+/// Lines that are taken from their bytes and lines that are looked at field by field give the same edges, and
+/// are counted the same.
+#[test]
+fn pairs_may_be_written_in_many_ways() {
+    let plain = "0,1\n1,2\n2,3\n3,4\n4,5\n5,0\n";
+    let expected =
+        read_as(&text::edge_list().with("edges.csv", plain.into()), &ReadOptions::default());
+    let mixed =
+        "source,target\n0,1\r\n\n1 2\n# nothing\n  2 ,\t3 \n0000000003,000000004\n4\t5\n5,0,7.5";
+    let found =
+        read_as(&text::edge_list().with("edges.csv", mixed.into()), &ReadOptions::default());
+    assert_eq!(found.graph, expected.graph);
+    assert_eq!(found.cleaning, expected.cleaning);
+
+    for (line, found) in [
+        ("6,0", "`6`"),
+        ("0,6", "`6`"),
+        ("0,4294967296", "`4294967296`"),
+        ("0,9999999999999999999999", "`9999999999999999999999`"),
+        ("0,-1", "`-1`"),
+        ("0;1", "`0;1`"),
+        ("0,", "``"),
+        ("0,1x", "`1x`"),
+    ] {
+        let sample = text::edge_list().with("edges.csv", format!("0,1\n1,2\n\n{line}\n").into());
+        refuse(&sample, &["line 4", found, "a node from 0 to 5"]);
+    }
+}

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sylvie_gnn::{Metric, MetricCounts};
 use sylvie_graph::{Labels, UNLABELLED};
 
-const METRICS: [Metric; 3] = [Metric::Accuracy, Metric::MicroF1, Metric::RocAuc];
+const METRICS: [Metric; 4] = [Metric::Accuracy, Metric::MicroF1, Metric::MacroF1, Metric::RocAuc];
 
 /// Labels with unlabelled rows, and logits with many ties.
 #[derive(Clone, Debug)]
@@ -52,13 +52,7 @@ impl Case {
         let right: Vec<bool> = match self.labels.is_multi() {
             true => self.entries().iter().map(|&(logit, truth)| (logit > 0.0) == truth).collect(),
             false => {
-                let best = |row: usize| {
-                    // The first of the largest.
-                    (0..self.width())
-                        .rev()
-                        .max_by(|&a, &b| self.logit(row, a).total_cmp(&self.logit(row, b)))
-                };
-                let is_right = |row| self.is_true(row, best(row).expect("a class"));
+                let is_right = |row| self.is_true(row, self.predicted(row));
                 self.known().into_iter().map(is_right).collect()
             }
         };
@@ -76,6 +70,32 @@ impl Case {
         let hits = count(|predicted, truth| predicted && truth);
         let (predicted, actual) = (count(|predicted, _| predicted), count(|_, truth| truth));
         share(2 * hits, predicted + actual)
+    }
+
+    /// The class of the first of the largest logits.
+    fn predicted(&self, row: usize) -> usize {
+        let classes = (0..self.width()).rev();
+        let best = classes.max_by(|&a, &b| self.logit(row, a).total_cmp(&self.logit(row, b)));
+        best.expect("a class")
+    }
+
+    fn macro_f1(&self) -> Option<f64> {
+        let of_class = |class: usize| {
+            let pairs = self.known().into_iter().map(|row| {
+                let predicted = match self.labels.is_multi() {
+                    true => self.logit(row, class) > 0.0,
+                    false => self.predicted(row) == class,
+                };
+                (predicted, self.is_true(row, class))
+            });
+            let pairs: Vec<(bool, bool)> = pairs.collect();
+            let n_hits = pairs.iter().filter(|&&(predicted, truth)| predicted && truth).count();
+            let n_marks =
+                |&(predicted, truth): &(bool, bool)| usize::from(predicted) + usize::from(truth);
+            share(2 * n_hits, pairs.iter().map(n_marks).sum())
+        };
+        let values: Vec<f64> = (0..self.width()).filter_map(of_class).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     fn roc_auc(&self) -> Option<f64> {
@@ -146,17 +166,20 @@ fn counts() -> impl Strategy<Value = MetricCounts> {
             .prop_map(|(n_right, n_total)| MetricCounts::Accuracy { n_right, n_total }),
         (0..1_u64 << 40, 0..1_u64 << 40, 0..1_u64 << 40)
             .prop_map(|(n_hits, n_false, n_missed)| MetricCounts::F1 { n_hits, n_false, n_missed }),
+        proptest::collection::vec(proptest::array::uniform3(0..1_u64 << 40), 2)
+            .prop_map(MetricCounts::ClassF1),
         proptest::collection::vec(list(), 2).prop_map(MetricCounts::Scores),
     ]
 }
 
 /// Counts of nothing, of each kind.
-fn nothing() -> [MetricCounts; 4] {
+fn nothing() -> [MetricCounts; 5] {
     [
         MetricCounts::Accuracy { n_right: 0, n_total: 0 },
         MetricCounts::F1 { n_hits: 0, n_false: 0, n_missed: 0 },
         MetricCounts::Scores(vec![vec![]]),
         MetricCounts::Scores(vec![vec![], vec![]]),
+        MetricCounts::ClassF1(vec![[0; 3]; 2]),
     ]
 }
 
@@ -185,6 +208,7 @@ proptest! {
         let rows = case.rows();
         assert_same(case.counts(Metric::Accuracy, &rows).value(), case.accuracy());
         assert_same(case.counts(Metric::MicroF1, &rows).value(), case.micro_f1());
+        assert_same(case.counts(Metric::MacroF1, &rows).value(), case.macro_f1());
         if Metric::RocAuc.fits(&case.labels) {
             assert_same(case.counts(Metric::RocAuc, &rows).value(), case.roc_auc());
         }
@@ -260,15 +284,18 @@ proptest! {
 #[test]
 fn counts_that_cannot_be_are_refused() {
     let bytes = |counts: &[u64]| counts.iter().flat_map(|c| c.to_le_bytes()).collect::<Vec<u8>>();
-    let [mut accuracy, mut f1, mut scores, _] = nothing();
+    let [mut accuracy, mut f1, mut scores, _, mut class_f1] = nothing();
     assert!(!accuracy.merge_bytes(&bytes(&[3, 2])), "more right than there are");
     assert!(!accuracy.merge_bytes(&bytes(&[0, u64::MAX])), "would overflow when added");
     assert!(!f1.merge_bytes(&bytes(&[u64::MAX, 1, 1])));
+    assert!(!class_f1.merge_bytes(&bytes(&[0, 0, u64::MAX, 0, 0, 0])));
+    assert!(!class_f1.merge_bytes(&bytes(&[1, 1, 1])), "of one class only");
     assert!(!scores.merge_bytes(&bytes(&[u64::MAX / 5 + 1])), "a length that wraps");
     let mut entry = bytes(&[1]);
     entry.extend([0, 0, 0, 0, 2]);
     assert!(!scores.merge_bytes(&entry), "an outcome that is neither");
-    assert_eq!([accuracy, f1, scores], nothing()[..3]);
+    let [.., two_lists, _] = nothing();
+    assert_eq!([accuracy, f1, scores, two_lists, class_f1], nothing());
 }
 
 #[test]
@@ -301,7 +328,31 @@ fn roc_auc_fits_two_classes_and_multi_labels() {
         let single = Labels::single(n_classes, vec![0]).expect("labels");
         assert_eq!(Metric::RocAuc.fits(&single), fits);
         assert!(Metric::Accuracy.fits(&single) && Metric::MicroF1.fits(&single));
+        assert!(Metric::MacroF1.fits(&single));
         let multi = Labels::multi(n_classes, vec![0; n_classes as usize]).expect("labels");
         assert!(Metric::RocAuc.fits(&multi));
     }
+}
+
+#[test]
+fn macro_f1_by_hand() {
+    // Classes 0, 0, 1, 2 predicted as 0, 1, 1, 3: F1 of 2/3, 2/3, 0 and 0; class 4 does not occur.
+    let labels = Labels::single(5, vec![0, 0, 1, 2, UNLABELLED]).expect("labels");
+    let mut logits = vec![0.0; 25];
+    for (row, class) in [0, 1, 1, 3, 4].into_iter().enumerate() {
+        logits[row * 5 + class] = 1.0;
+    }
+    let rows = [0, 1, 2, 3, 4];
+    let counts = MetricCounts::new(Metric::MacroF1, &logits, &labels, &rows);
+    let expected = [[1, 0, 1], [1, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0]];
+    assert_eq!(counts, MetricCounts::ClassF1(expected.to_vec()));
+    assert_eq!(counts.value(), Some((2.0 / 3.0 + 2.0 / 3.0 + 0.0 + 0.0) / 4.0));
+    assert_eq!(MetricCounts::new(Metric::MacroF1, &logits, &labels, &[4]).value(), None);
+
+    // Of three classes a node: the first always right, the second missed once and once made up.
+    let labels = Labels::multi(3, vec![1, 1, 0, 1, 0, 0]).expect("labels");
+    let logits = [1.0, -1.0, -1.0, 0.5, 2.0, -0.1];
+    let counts = MetricCounts::new(Metric::MacroF1, &logits, &labels, &[0, 1]);
+    assert_eq!(counts, MetricCounts::ClassF1(vec![[2, 0, 0], [0, 1, 1], [0, 0, 0]]));
+    assert_eq!(counts.value(), Some(0.5));
 }

@@ -40,7 +40,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
                 }
             };
             decoded.map_err(|source| decode_error(call, rank, peer, source))?;
-            self.buffers.keep(peer, call.pass, buffer);
+            self.keep_buffer(call, peer, buffer);
             blocks.push((block, Input::dense(rows)));
         }
         Ok(blocks)
@@ -85,7 +85,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
             };
             let decoded = backend.decode_add_rows(call.codec, &buffer, places, &mut sums);
             decoded.map_err(|source| decode_error(call, rank, peer, source))?;
-            self.buffers.keep(peer, call.pass, buffer);
+            self.keep_buffer(call, peer, buffer);
         }
         Ok(sums)
     }

@@ -43,7 +43,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
             Some(sample) => (&sample.boundary, &sample.boundary_keys, &sample.boundary_ids),
         };
         let (backend, n_cols) = (self.backend, self.backend.shape(own).1);
-        let staging = self.buffers.take_staging(backend);
+        let staging = self.take_staging(call);
         let draws = call.rounding(self.seed, rank);
         let encoded = backend.encode_rows(call.codec, own, rows, keys, draws, staging);
         let encoded = encoded.map_err(|source| encode_error(call, rank, ids, source))?;
@@ -56,13 +56,13 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
             if n_rows == 0 {
                 continue;
             }
-            let buffer = self.buffers.take(backend, send.reader, call.pass);
+            let buffer = self.take_buffer(call, send.reader);
             let shape = (ids.len(), n_cols);
             let message = backend.select_rows(call.codec, &encoded, shape, selected, buffer);
             let message = message.map_err(|source| decode_error(call, rank, rank, source))?;
             sends.push(self.outgoing(call, send.reader, (n_rows, n_cols), message));
         }
-        self.buffers.keep_staging(encoded);
+        self.keep_staging(call, encoded);
         Ok(sends)
     }
 
@@ -84,7 +84,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
             if kept.map_or(planned.ids.len(), |kept| kept.n_rows) == 0 {
                 continue;
             }
-            let buffer = self.buffers.take(backend, owner, call.pass);
+            let buffer = self.take_buffer(call, owner);
             let (n_rows, ids, encoded) = match kept {
                 None => {
                     let keys = &stage.structure.halo[*block].keys;

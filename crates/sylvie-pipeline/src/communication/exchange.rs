@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use sylvie_comm::{CommError, Communicator, Incoming, Outgoing, Traffic};
+use sylvie_comm::{CommError, Communicator, Incoming, Outgoing, Purpose, Traffic};
 use sylvie_random::{Family, Pass};
 use sylvie_tensor::Wire;
 
@@ -22,7 +22,9 @@ pub(super) struct Exchanger<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     pub(super) comm: &'a mut C,
     pub(super) watch: Watch<'a>,
     pub(super) seed: u64,
-    pub(super) buffers: Buffers<B>,
+    buffers: Buffers<B>,
+    /// Whether evaluations share them.
+    is_alike: bool,
     pub(super) averages: Averages<B>,
     times: CommTimes,
     n_under_way: usize,
@@ -81,12 +83,56 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         backend: &'a B,
         comm: &'a mut C,
         watch: Watch<'a>,
-        CommNeeds { seed, n_slots, memory }: CommNeeds,
+        CommNeeds { seed, n_slots, memory, is_alike }: CommNeeds,
     ) -> Self {
         let buffers = Buffers::new(comm.size(), n_slots, memory);
         let averages = Averages::new(n_slots);
-        let (times, busy_since) = (CommTimes::default(), Duration::ZERO);
-        Self { backend, comm, watch, seed, buffers, averages, times, n_under_way: 0, busy_since }
+        Self {
+            backend,
+            comm,
+            watch,
+            seed,
+            buffers,
+            is_alike,
+            averages,
+            times: CommTimes::default(),
+            n_under_way: 0,
+            busy_since: Duration::ZERO,
+        }
+    }
+
+    /// Whether buffers of this exchange go round.
+    fn goes_round(&self, call: Call) -> bool {
+        self.is_alike || call.purpose == Purpose::Training
+    }
+
+    /// A buffer for a message to `peer`.
+    pub(super) fn take_buffer(&mut self, call: Call, peer: usize) -> B::Bytes {
+        match self.goes_round(call) {
+            true => self.buffers.take(self.backend, peer, call.pass),
+            false => self.backend.bytes_from_host(Vec::new()),
+        }
+    }
+
+    /// Keeps the buffer of a message that came from `peer`.
+    pub(super) fn keep_buffer(&mut self, call: Call, peer: usize, buffer: B::Bytes) {
+        if self.goes_round(call) {
+            self.buffers.keep(peer, call.pass, buffer);
+        }
+    }
+
+    /// The buffer that boundary rows are encoded into before each reader gets its own.
+    pub(super) fn take_staging(&mut self, call: Call) -> B::Bytes {
+        match self.goes_round(call) {
+            true => self.buffers.take_staging(self.backend),
+            false => self.backend.bytes_from_host(Vec::new()),
+        }
+    }
+
+    pub(super) fn keep_staging(&mut self, call: Call, buffer: B::Bytes) {
+        if self.goes_round(call) {
+            self.buffers.keep_staging(buffer);
+        }
     }
 
     /// Encodes and sends the rows of a job, and notes what must come.

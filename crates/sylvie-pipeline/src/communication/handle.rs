@@ -118,7 +118,7 @@ impl<B: Wire> CommHandle<B> {
 }
 
 /// Adds up gathered counts.
-pub(crate) fn sum_counts(rank: usize, all: &[Vec<u8>]) -> Result<u64, TrainError> {
+fn sum_counts(rank: usize, all: &[Vec<u8>]) -> Result<u64, TrainError> {
     let mut sum = 0_u64;
     for (peer, bytes) in all.iter().enumerate() {
         let word = bytes.first_chunk::<8>();

@@ -35,7 +35,7 @@ use crate::state::HostRows;
 pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight, Parcel};
-pub(crate) use handle::{CommHandle, sum_counts};
+pub(crate) use handle::CommHandle;
 pub(crate) use smoothing::Averages;
 
 /// Which exchange, at which precision.
@@ -174,6 +174,9 @@ pub(crate) struct CommNeeds {
     pub(crate) n_slots: usize,
     /// Whether buffers may be kept for all peers at once.
     pub(crate) memory: Memory,
+    /// Whether messages of evaluations are as long as those of training, so that they share buffers.
+    /// Otherwise theirs would lie idle, many times too long, until the next evaluation.
+    pub(crate) is_alike: bool,
 }
 
 /// Commands that may wait for the communication thread.

@@ -1,11 +1,15 @@
 //! Parts, threads and repetition leave a run what it is.
 
-use sylvie_gnn::{Metric, ModelKind};
+use sylvie_comm::{Communicator, ThreadOptions, Threads, run_ranks};
+use sylvie_gnn::{ClassWeights, Metric, ModelKind};
 use sylvie_graph::{Assignment, Dataset, Direction, Features, Role};
 use sylvie_partition::{Metis, Partitioner, Random};
-use sylvie_pipeline::{Preset, TrainSettings};
+use sylvie_pipeline::{EpochRecord, Instruments, Preset, TrainSettings, train};
+use sylvie_tensor::CpuBackend;
 
-use crate::fixture::{Setting, Shape, dataset, inputs, losses, random_parts, run, settings};
+use crate::fixture::{
+    NoClock, Setting, Shape, dataset, inputs, losses, random_parts, run, settings,
+};
 
 const KINDS: [ModelKind; 3] = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
 const N_EPOCHS: u32 = 20;
@@ -67,6 +71,47 @@ fn parts_equal_one_part_single_label() {
 fn parts_equal_one_part_multi_label() {
     let shape = Shape { is_multi: true, ..Shape::default() };
     check_parts(shape, &KINDS, Setting::Transductive);
+}
+
+/// Classes are counted over the whole graph, whichever part their nodes are in.
+#[test]
+fn class_weights_are_the_same_on_any_parts() {
+    for is_multi in [false, true] {
+        let data = dataset(Shape { is_multi, ..Shape::default() });
+        let losses = |weights: &ClassWeights, assignment: &Assignment| {
+            let settings = TrainSettings {
+                class_weights: weights.clone(),
+                metric: Metric::MacroF1,
+                ..settings(ModelKind::Sage, N_EPOCHS)
+            };
+            losses_of(&data, assignment, Setting::Transductive, &settings)
+        };
+        let alone = losses(&ClassWeights::None, &one_part(&data));
+        let given = ClassWeights::Given(vec![0.5, 1.0, 2.0, 4.0]);
+        for weights in [ClassWeights::Balanced, given] {
+            let expected = losses(&weights, &one_part(&data));
+            assert_ne!(expected, alone, "{weights}");
+            for n_parts in [2, 3] {
+                let found = losses(&weights, &random_parts(&data, n_parts));
+                assert_close(&found, &expected, &format!("{weights} on {n_parts} parts"));
+            }
+        }
+    }
+}
+
+/// An input that is given away is freed on the way, which changes nothing.
+#[test]
+fn inputs_may_be_given_away() {
+    let data = dataset(Shape::default());
+    let settings = settings(ModelKind::Sage, 7);
+    let inputs = inputs(&data, &random_parts(&data, 2), Setting::Inductive);
+    let (_, expected) = run(&inputs, &settings, 1).expect("a run");
+    let ranks = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+        let (backend, input) = (CpuBackend::new(1), inputs[comm.rank()].clone());
+        let mut observe = |_: &EpochRecord| Ok(());
+        train(&backend, comm, input, &settings, Instruments::clock(&NoClock), &mut observe)
+    });
+    assert_eq!(ranks.expect("a run")[0], expected);
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn patience_ends_training_and_the_best_model_is_kept() {
     let scores = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
         let (backend, data) = (CpuBackend::new(1), &inputs[comm.rank()].training);
         let model = (&settings.model, &outcome.weights[..]);
-        let logits = predict(&backend, comm, model, data, Instruments::clock(&NoClock))?;
+        let logits = predict(&backend, comm, model, data, Instruments::clock(&NoClock))?.logits;
         assert_eq!(logits.len(), data.graph.n_local() * 4);
         evaluate(&backend, comm, model, data, settings.metric, Instruments::clock(&NoClock))
     });

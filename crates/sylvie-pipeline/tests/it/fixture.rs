@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
-use sylvie_gnn::{Metric, ModelConfig, ModelKind, NormKind};
+use sylvie_gnn::{ClassWeights, Metric, ModelConfig, ModelKind, NormKind};
 use sylvie_graph::{
     Assignment, Cleaning, Dataset, DenseMatrix, Direction, Features, Labels, Role, SparseMatrix,
     Split, clean_edges,
@@ -121,6 +121,7 @@ pub(crate) fn settings(kind: ModelKind, n_epochs: u32) -> TrainSettings {
         n_epochs,
         learning_rate: 0.01,
         weight_decay: 0.0,
+        class_weights: ClassWeights::None,
         seed: 11,
         eval_every: 5,
         patience: None,

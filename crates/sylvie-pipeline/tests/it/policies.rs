@@ -376,3 +376,23 @@ fn sequential_memory_holds_one_part() {
         assert!(saved > least, "{kind}: {all} and {one} bytes, {saved} of the halo's");
     }
 }
+
+/// Rows are kept as they were before dropout, which others have anyway: what dropout adds is a copy of the
+/// rows of one layer, while it is read.
+#[test]
+fn dropout_keeps_no_rows() {
+    let data = dataset(Shape { n_nodes: 3000, ..Shape::default() });
+    let inputs = inputs(&data, &random_parts(&data, 2), Setting::Transductive);
+    let row_bytes = 64 * size_of::<f32>() as u64;
+    for kind in [ModelKind::Gcn, ModelKind::Sage] {
+        let bytes = |dropout: f32| {
+            let mut settings = settings(kind, 3);
+            settings.model.widths = vec![crate::fixture::N_FEATURES, 64, 64, 64, 4];
+            settings.model.dropout = dropout;
+            matrix_bytes(&inputs, &settings)
+        };
+        let (with, without) = (bytes(0.5), bytes(0.0));
+        let n_added = (with as f64 - without as f64) / (data.n_nodes() as u64 * row_bytes) as f64;
+        assert!(n_added < 2.0, "{kind}: {n_added} matrices, {without} bytes without dropout");
+    }
+}
