@@ -12,9 +12,6 @@ use crate::surroundings::{DATA_DIR, MPI_LAUNCHER, REFERENCE_DIR, Surroundings};
 /// The test command that README.md names, less the word cargo.
 const README_TEST: &str = "test --workspace";
 
-/// The features with which devices can be used.
-const DEVICES: &str = "sylvie-cli/nccl,sylvie-bench/devices";
-
 /// The steps, quickest to fail first. All builds but the trainings' share one profile's
 /// dependencies, and no step has features of its own: each set of either compiles everything anew.
 pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
@@ -29,11 +26,12 @@ pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     }
     let mut steps = vec![
         Step::cargo("fmt --all --check"),
-        Step::cargo("clippy --workspace --all-targets -- -D warnings"),
-        // Devices need no CUDA to be built for.
-        Step::cargo(&format!(
-            "clippy --workspace --all-targets --features {DEVICES} -- -D warnings"
-        )),
+        // With devices, which need no CUDA to be built for: tests bring them for all but the measurements.
+        Step::cargo(
+            "clippy --workspace --all-targets --features sylvie-bench/devices -- -D warnings",
+        ),
+        // As it is built without tests, where nothing depends on CUDA.
+        Step::cargo("clippy --workspace -- -D warnings"),
         test,
         Step::cargo("doc --workspace --no-deps").variable("RUSTDOCFLAGS", "-D warnings"),
     ];
@@ -91,9 +89,8 @@ mod tests {
             plan_text(&Surroundings::default()),
             [
                 "cargo fmt --all --check",
-                "cargo clippy --workspace --all-targets -- -D warnings",
-                "cargo clippy --workspace --all-targets --features sylvie-cli/nccl,sylvie-bench/devices -- -D \
-                 warnings",
+                "cargo clippy --workspace --all-targets --features sylvie-bench/devices -- -D warnings",
+                "cargo clippy --workspace -- -D warnings",
                 "cargo test --workspace",
                 "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps",
                 "cargo run --release -- train --out scratch/synthetic",

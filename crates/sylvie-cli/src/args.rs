@@ -11,6 +11,7 @@ use crate::convert::ConvertArgs;
 use crate::devices::Machine;
 use crate::exchange::PRESETS;
 use crate::flags::{DataFlags, RunFlags, max_threads, seed};
+use crate::launcher;
 use crate::report::ReportArgs;
 
 /// Trains graph neural networks on whole graphs that are split into parts, and exchanges what crosses
@@ -125,21 +126,21 @@ pub(crate) struct TrainArgs {
     #[arg(long, requires = "out", help_heading = "Files and output")]
     pub(crate) overwrite: bool,
     /// Trace of every step of every rank and thread, for ui.perfetto.dev or chrome://tracing; kept in
-    /// memory until the run ends or fails. Replaced if it is there.
+    /// memory until the run ends, or fails with ranks that are threads. Replaced if it is there.
     #[arg(long, value_name = "FILE", help_heading = "Files and output")]
     pub(crate) trace: Option<PathBuf>,
     /// How ranks are joined: threads of this process, or mpi, processes on one host or several that a
-    /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi; or nccl, threads whose messages go
-    /// from device to device. Results are the same.
+    /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi; or nccl, threads or, under a launcher,
+    /// processes whose messages go from device to device. Results are the same.
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Transport::Threads,
           hide_possible_values = true, help_heading = "Ranks")]
     pub(crate) transport: Transport,
     /// What ranks compute on: cpu, cuda (every device, in turn) or cuda: with numbers, as in cuda:0,1; ranks
-    /// share devices where there are fewer. `sylvie info --devices` lists them.
+    /// of one host share devices where there are fewer. `sylvie info --devices` lists them.
     #[arg(long, value_name = "NAME", default_value_t = Machine::Cpu, help_heading = "Ranks")]
     pub(crate) device: Machine,
     /// Seconds that a rank waits for another before the run fails; more than the longest layer or
-    /// checkpoint takes. [default: 60 with mpi, 3600 with threads]
+    /// checkpoint takes. [default: 60 between processes, 3600 between threads]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Ranks",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeout: Option<u32>,
@@ -160,13 +161,19 @@ pub(crate) enum Transport {
 }
 
 impl TrainArgs {
+    /// Whether the ranks are processes, of which this is one.
+    pub(crate) fn is_of_processes(&self) -> bool {
+        match self.transport {
+            Transport::Threads => false,
+            Transport::Mpi => true,
+            Transport::Nccl => launcher::number().is_some(),
+        }
+    }
+
     /// How long a rank waits for another.
     pub(crate) fn deadline(&self) -> Duration {
         // A thread that fails is seen at once; there the deadline only has to exceed the longest layer.
-        let usual = match self.transport {
-            Transport::Threads | Transport::Nccl => 3600,
-            Transport::Mpi => 60,
-        };
+        let usual = if self.is_of_processes() { 60 } else { 3600 };
         Duration::from_secs(self.timeout.map_or(usual, u64::from))
     }
 }
@@ -197,8 +204,8 @@ hidden_share is that part of them.
 
 checkpoints/epoch-N in it, with --checkpoint-every or after SIGINT, SIGTERM or SIGUSR1, which let the \
 epoch end: the state after N epochs, for --resume. --epochs, --patience, --checkpoint-every, --threads, \
---transport and --link may change on the way, and where the graph lies; an evaluation at the end of fewer epochs \
-counts like any other.
+--transport and --link may change on the way, in run.toml too, and where the graph lies; an evaluation at the end \
+of fewer epochs counts like any other.
 
 --link is a model, not a measurement: one full-duplex link a host, shared fairly by its ranks, for halo \
 rows, all-reduce and evaluation alike. Headers, losses and switches are left out, so that a real network \

@@ -13,11 +13,11 @@ mod disabled;
 mod enabled;
 
 #[cfg(all(feature = "mpi", not(feature = "cuda")))]
-pub(crate) use disabled::on_device;
+pub(crate) use disabled::Opened;
 #[cfg(not(feature = "cuda"))]
 pub(crate) use disabled::{list, run};
 #[cfg(all(feature = "mpi", feature = "cuda"))]
-pub(crate) use enabled::on_device;
+pub(crate) use enabled::Opened;
 #[cfg(feature = "cuda")]
 pub(crate) use enabled::{list, run};
 
@@ -85,14 +85,18 @@ pub(crate) trait RankBody<T>: Sync {
     ) -> Result<T>;
 }
 
-/// As [`RankBody`], for a rank whose communicator takes host bytes whatever the machine.
+/// As [`RankBody`], for the one rank of a process.
 #[cfg(feature = "mpi")]
-pub(crate) trait StagedBody<T> {
+pub(crate) trait ProcessBody<T> {
     /// Runs the rank to its end.
     ///
     /// # Errors
     /// Whatever ends it early.
-    fn run<B: Wire<Bytes = Vec<u8>>>(self, backend: &B) -> Result<T>;
+    fn run<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+        self,
+        backend: &B,
+        comm: &mut C,
+    ) -> Result<T>;
 }
 
 #[cfg(test)]

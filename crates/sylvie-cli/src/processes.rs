@@ -7,7 +7,11 @@ mod enabled;
 #[cfg(feature = "mpi")]
 mod hosts;
 #[cfg(feature = "mpi")]
+mod shared;
+#[cfg(feature = "mpi")]
 mod together;
+#[cfg(feature = "mpi")]
+mod traces;
 
 #[cfg(not(feature = "mpi"))]
 pub(crate) use disabled::run;

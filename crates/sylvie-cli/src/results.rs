@@ -46,6 +46,15 @@ impl Places {
         Ok(Self { trace: trace.transpose()?, folder })
     }
 
+    /// Where the run will be written, and its checkpoints.
+    #[cfg_attr(
+        not(feature = "mpi"),
+        expect(dead_code, reason = "ranks of one process see one folder")
+    )]
+    pub(crate) fn run_folder<'a>(&'a self, args: &'a TrainArgs) -> Option<&'a Path> {
+        args.resume.as_deref().or_else(|| self.folder.as_ref().map(RunFolder::place))
+    }
+
     /// Opens the run folder, where there is one, and says what is known of epochs that are done.
     ///
     /// # Errors

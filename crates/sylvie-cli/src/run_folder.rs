@@ -137,6 +137,11 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Where the files are written.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
     /// Whether `path` is that of a file of the run, or of the folder of the next one.
     pub(crate) fn is_own(&self, path: &Path) -> bool {
         let names = || ALL.into_iter().chain([NEW]);
@@ -221,14 +226,22 @@ fn is_there(path: &Path) -> bool {
 }
 
 /// Checks that no run goes on in the folder.
-fn check_idle(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// One that does.
+pub(crate) fn check_idle(path: &Path) -> Result<()> {
     ensure!(!is_written_to(path), "another run is being written to {}", shown(path));
     Ok(())
 }
 
 /// Whether a run goes on in the folder.
 pub(crate) fn is_written_to(path: &Path) -> bool {
-    let Ok(metrics) = File::open(path.join(METRICS)) else { return false };
+    let metrics = path.join(METRICS);
+    // What is no file, such as a pipe, is none of a run.
+    if !fs::metadata(&metrics).is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    let Ok(metrics) = File::open(metrics) else { return false };
     matches!(metrics.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 

@@ -9,9 +9,10 @@ use toml::Table;
 
 use crate::args::TrainArgs;
 use crate::checkpoint::Resumable;
+use crate::flags::RunFlags;
 use crate::model_file::ModelFile;
 use crate::partitioned::Given;
-use crate::run_folder::SUMMARY;
+use crate::run_folder::{SETTINGS, SUMMARY, check_idle};
 use crate::settings::RunSettings;
 use crate::{config, partitioned, without_effect};
 
@@ -39,6 +40,9 @@ impl Task {
     /// Settings that cannot be, alone or together, or that are not those of the partition folder, of the
     /// checkpoint or of the ranks.
     pub(crate) fn new(args: &TrainArgs, n_ranks: Option<u32>) -> Result<Self> {
+        if let Some(run) = &args.resume {
+            check_idle(run)?;
+        }
         let resume = args.resume.as_deref().map(Resumable::find).transpose()?;
         let base = match (&resume, &args.config) {
             (Some(checkpoint), _) => {
@@ -60,6 +64,10 @@ impl Task {
             settings.apply(base);
         }
         let before = resume.is_some().then(|| settings.clone());
+        if let (Some(run), Some(checkpoint)) = (&args.resume, &resume) {
+            let edited = edited(run, checkpoint, &settings)?;
+            settings.apply(edited);
+        }
         given.note(&args.flags);
         settings.apply(args.flags.clone());
         if let (Some(n_ranks), false) = (n_ranks, has_parts) {
@@ -132,23 +140,60 @@ fn check_ranks(settings: &RunSettings, n_ranks: u32) -> Result<()> {
     }
 }
 
-/// Checks that nothing has changed that an epoch depends on.
-fn check_same(before: &RunSettings, now: &RunSettings, checkpoint: &Resumable) -> Result<()> {
-    let [before, now] = [before, now].map(|settings| settings.to_toml());
+/// Settings that an epoch depends on and that differ: key, value before, value now.
+fn differences(before: &RunSettings, now: &RunSettings) -> Result<Vec<(String, String, String)>> {
+    let [before, now] = [before, now].map(RunSettings::to_toml);
     let (before, now): (Table, Table) = (before?.parse()?, now?.parse()?);
     let keys = before.keys().chain(now.keys().filter(|key| !before.contains_key(*key)));
-    for key in keys.filter(|key| !HARMLESS.contains(&key.as_str())) {
-        let said = |table: &Table| table.get(key).map_or("nothing".to_owned(), |v| v.to_string());
-        let (was, is) = (said(&before), said(&now));
-        let flag = key.replace('_', "-");
-        ensure!(
-            was == is,
-            "{} was written with --{flag} {was}, and a run cannot go on with {is}; what may change is {}",
-            shown(checkpoint.path()),
-            HARMLESS.map(|key| format!("--{}", key.replace('_', "-"))).join(", ") + ", --transport"
-        );
+    let said = |table: &Table, key: &str| {
+        table.get(key).map_or_else(|| "nothing".to_owned(), ToString::to_string)
+    };
+    let all = keys.filter(|key| !HARMLESS.contains(&key.as_str())).map(|key| {
+        let (was, is) = (said(&before, key), said(&now, key));
+        (key.clone(), was, is)
+    });
+    Ok(all.filter(|(_, was, is)| was != is).collect())
+}
+
+/// Checks that nothing has changed that an epoch depends on.
+fn check_same(before: &RunSettings, now: &RunSettings, checkpoint: &Resumable) -> Result<()> {
+    let Some((key, was, is)) = differences(before, now)?.into_iter().next() else { return Ok(()) };
+    bail!(
+        "{} was written with --{} {was}, and a run cannot go on with {is}; what may change is {}",
+        shown(checkpoint.path()),
+        key.replace('_', "-"),
+        HARMLESS.map(|key| format!("--{}", key.replace('_', "-"))).join(", ") + ", --transport"
+    )
+}
+
+/// What the run folder's settings say of those that may change: they may have been edited, or be those of a
+/// run that went on and was killed before its next checkpoint.
+///
+/// # Errors
+/// A file that cannot be read, or in which something else is not as in the checkpoint: the file is written
+/// anew, and no edit is to be lost in that.
+fn edited(run: &Path, checkpoint: &Resumable, before: &RunSettings) -> Result<RunFlags> {
+    let path = run.join(SETTINGS);
+    if !path.exists() {
+        return Ok(RunFlags::default());
     }
-    Ok(())
+    let mut found = RunSettings::default();
+    found.apply(config::read(&path)?);
+    let others: Vec<_> = differences(before, &found)?
+        .into_iter()
+        .map(|(key, was, is)| format!("{key} = {is} instead of {was}"))
+        .collect();
+    ensure!(
+        others.is_empty(),
+        "{} says {}, which is not what {} was written with, and a run cannot go on with other settings; \
+         put them back, or begin a run of its own with --config",
+        shown(&path),
+        others.join(", "),
+        shown(checkpoint.path())
+    );
+    let mut table = config::read_table(&path)?;
+    table.retain(|key, _| HARMLESS.contains(&key));
+    config::parse(&toml::to_string(&table)?)
 }
 
 /// Checks that there is something left to do.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -47,7 +47,36 @@ impl TraceFile {
         file.commit()?;
         Ok(self.path)
     }
+
+    /// Writes what ranks that are processes noted, as [`Spans::lines_of`] gives it, and gives the path.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn write_lines(self, ranks: &[Vec<u8>]) -> Result<PathBuf> {
+        let mut file = AsideFile::create(&self.path)?;
+        write_lines(&mut file, ranks).with_context(|| shown(&self.path))?;
+        file.commit()?;
+        Ok(self.path)
+    }
 }
+
+/// Everything in the order of time.
+#[cfg(feature = "mpi")]
+fn write_lines(output: &mut impl io::Write, ranks: &[Vec<u8>]) -> io::Result<()> {
+    let mut list = List::begin(output, ranks.len())?;
+    let lines = ranks.iter().flat_map(|text| text.split(|&byte| byte == b'\n'));
+    let mut lines: Vec<_> = lines.filter_map(|line| line.split_at_checked(N_DIGITS)).collect();
+    lines.sort_by_key(|(at, _)| *at);
+    for (_, element) in lines {
+        list.push_text(element)?;
+    }
+    list.end()
+}
+
+/// Digits of the nanoseconds before a line: those of the largest number.
+#[cfg(feature = "mpi")]
+const N_DIGITS: usize = 39;
 
 /// What happened on each rank.
 #[derive(Debug)]
@@ -63,24 +92,35 @@ impl Spans {
 
     /// Everything in the order of time.
     fn write(&self, output: &mut impl io::Write) -> io::Result<()> {
-        let ranks =
-            self.ranks.iter().map(|spans| spans.lock().unwrap_or_else(PoisonError::into_inner));
-        let ranks: Vec<_> = ranks.collect();
-        let mut list = List { output, is_empty: true };
-        list.output.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
-        for rank in 0..ranks.len() {
-            list.push(&Naming::of_rank(rank))?;
-            for (thread, name) in THREADS.iter().enumerate() {
-                list.push(&Naming::of_thread(rank, thread, name))?;
-            }
-        }
-        let spans = ranks.iter().flat_map(|spans| spans.iter()).enumerate();
-        let mut moments: Vec<_> = spans.flat_map(|(number, span)| moments(number, span)).collect();
+        let ranks: Vec<_> = (0..self.ranks.len()).map(|rank| self.of(rank)).collect();
+        let mut list = List::begin(output, ranks.len())?;
+        let mut moments: Vec<_> = ranks.iter().flat_map(|spans| moments_of(spans)).collect();
         moments.sort_by_key(|moment| moment.at);
         for moment in &moments {
             list.push(&Event::of(moment))?;
         }
-        list.output.write_all(b"\n]}\n")
+        list.end()
+    }
+
+    /// What one rank noted, an element of the trace a line, each behind the nanoseconds of its moment.
+    ///
+    /// # Errors
+    /// None that is known of: events have a form in JSON.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn lines_of(&self, rank: usize) -> Result<Vec<u8>> {
+        use io::Write as _;
+
+        let mut lines = Vec::new();
+        for moment in moments_of(&self.of(rank)) {
+            write!(lines, "{:0N_DIGITS$}", moment.at.as_nanos())?;
+            serde_json::to_writer(&mut lines, &Event::of(&moment))?;
+            lines.push(b'\n');
+        }
+        Ok(lines)
+    }
+
+    fn of(&self, rank: usize) -> MutexGuard<'_, Vec<Span>> {
+        self.ranks[rank].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,11 +138,32 @@ struct List<'a, W> {
     is_empty: bool,
 }
 
-impl<W: io::Write> List<'_, W> {
+impl<'a, W: io::Write> List<'a, W> {
+    /// Begins a trace with the names of ranks and threads.
+    fn begin(output: &'a mut W, n_ranks: usize) -> io::Result<Self> {
+        output.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
+        let mut list = Self { output, is_empty: true };
+        for rank in 0..n_ranks {
+            list.push(&Naming::of_rank(rank))?;
+            for (thread, name) in THREADS.iter().enumerate() {
+                list.push(&Naming::of_thread(rank, thread, name))?;
+            }
+        }
+        Ok(list)
+    }
+
     fn push(&mut self, element: &impl Serialize) -> io::Result<()> {
+        self.push_text(&serde_json::to_vec(element)?)
+    }
+
+    fn push_text(&mut self, element: &[u8]) -> io::Result<()> {
         let is_first = mem::replace(&mut self.is_empty, false);
         self.output.write_all(if is_first { b"\n" } else { b",\n" })?;
-        serde_json::to_writer(&mut *self.output, element).map_err(io::Error::from)
+        self.output.write_all(element)
+    }
+
+    fn end(self) -> io::Result<()> {
+        self.output.write_all(b"\n]}\n")
     }
 }
 
@@ -110,6 +171,7 @@ impl<W: io::Write> List<'_, W> {
 struct Moment<'a> {
     at: Duration,
     phase: Phase,
+    /// Of the span among its rank's.
     number: usize,
     span: &'a Span,
 }
@@ -120,6 +182,11 @@ enum Phase {
     Whole,
     Begin,
     End,
+}
+
+/// What the spans of a rank are in the trace.
+fn moments_of(spans: &[Span]) -> impl Iterator<Item = Moment<'_>> {
+    spans.iter().enumerate().flat_map(|(number, span)| moments(number, span))
 }
 
 /// What a span is in the trace.
@@ -205,7 +272,7 @@ impl Event {
             tid,
             ts: microseconds(at),
             dur: is_whole.then(|| microseconds(span.end.saturating_sub(span.start))),
-            id: (!is_whole).then(|| number.to_string()),
+            id: (!is_whole).then(|| format!("{}.{number}", span.rank)),
             args: When { epoch: span.epoch, purpose: span.purpose.name() },
         }
     }
@@ -262,10 +329,28 @@ mod tests {
                 json!({"name": "loss", "cat": "compute", "ph": "X", "pid": 1,
                        "tid": 0, "ts": 2.0, "dur": 7.5, "args": args}),
                 json!({"name": "transfer forward 1", "cat": "network", "ph": "b", "pid": 1,
-                       "tid": 1, "ts": 2.75, "id": "1", "args": args}),
+                       "tid": 1, "ts": 2.75, "id": "1.1", "args": args}),
                 json!({"name": "transfer forward 1", "cat": "network", "ph": "e", "pid": 1,
-                       "tid": 1, "ts": 9.0, "id": "1", "args": args}),
+                       "tid": 1, "ts": 9.0, "id": "1.1", "args": args}),
             ]
         );
+    }
+
+    #[cfg(feature = "mpi")]
+    #[test]
+    fn ranks_that_are_processes_leave_the_same_trace() {
+        let spans = Spans::new(2);
+        for (rank, start) in [(1, 70), (0, 900), (1, 1500), (0, 80)] {
+            let activity = Activity::Transfer(1, Pass::Backward);
+            let [start, end] = [start, start + 1000].map(Duration::from_nanos);
+            let lane = if start.as_nanos() == 80 { Lane::Compute } else { Lane::Network };
+            let purpose = Purpose::Training;
+            spans.span(&Span { rank, lane, activity, purpose, epoch: 0, start, end });
+        }
+        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        spans.write(&mut whole).unwrap();
+        let ranks: Vec<_> = (0..2).map(|rank| spans.lines_of(rank).unwrap()).collect();
+        super::write_lines(&mut parts, &ranks).unwrap();
+        assert_eq!(String::from_utf8(parts), String::from_utf8(whole));
     }
 }

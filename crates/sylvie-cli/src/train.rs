@@ -14,7 +14,7 @@ use sylvie::pipeline::{
 };
 use sylvie::tensor::Wire;
 
-use crate::args::{TrainArgs, Transport};
+use crate::args::TrainArgs;
 use crate::checkpoint::CheckpointFolder;
 use crate::clock::SystemClock;
 use crate::console::Console;
@@ -26,17 +26,14 @@ use crate::settings::RunSettings;
 use crate::stopping::Stopping;
 use crate::task::Task;
 use crate::trace::Spans;
-use crate::{devices, fingerprint, memory, processes};
+use crate::{devices, fingerprint, memory, processes, usage};
 
 /// Trains a network and leaves a run folder where one is asked for.
 ///
 /// # Errors
 /// Settings, files or data that cannot be used; whatever ends the training early.
 pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
-    match args.transport {
-        Transport::Threads | Transport::Nccl => on_threads(&args),
-        Transport::Mpi => processes::run(args),
-    }
+    if args.is_of_processes() { processes::run(args) } else { on_threads(&args) }
 }
 
 /// How a command tells what it is doing.
@@ -73,7 +70,7 @@ fn on_threads(args: &TrainArgs) -> Result<ExitCode> {
     let (outcome, recorder) = match (trained, &traced) {
         (Err(failure), Err(error)) => {
             // What ended the run is the error.
-            console.warn(&ProgressBar::hidden(), &format!("{error:#}"));
+            console.warn(&ProgressBar::hidden(), &usage::causes(error));
             return Err(failure);
         }
         (trained, _) => trained?,

@@ -4,20 +4,22 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-/// Prints help or the error, and gives the status to exit with: 0 for help that was asked for, else 2.
-pub(crate) fn report(error: &clap::Error) -> ExitCode {
+/// Prints help or the error, unless another process says it too, and gives the status to exit with: 0 for
+/// help that was asked for, else 2.
+pub(crate) fn report(error: &clap::Error, is_heard: bool) -> ExitCode {
+    use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+        _ if !is_heard => {}
+        DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand => {
             // A reader that has gone away has seen enough.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
         }
         _ => crate::console::complain("error", &message(error)),
     }
-    ExitCode::from(2)
+    match error.kind() {
+        DisplayHelp | DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(2),
+    }
 }
 
 /// What clap has to say, in one line and without the synopsis.
@@ -26,6 +28,21 @@ pub(crate) fn message(error: &clap::Error) -> String {
     let text = text.split("\n\nUsage:").next().unwrap_or_default();
     let text = text.split("\n\nFor more information").next().unwrap_or_default();
     one_line(text.strip_prefix("error: ").unwrap_or(text))
+}
+
+/// An error and its causes, one after the other. What says its cause itself, as errors of some libraries do, is not
+/// followed by it once more.
+pub(crate) fn causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text += ": ";
+            text += &cause;
+        }
+    }
+    text
 }
 
 /// The lines of `text` as one.
@@ -42,10 +59,39 @@ pub(crate) fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{fmt, io};
+
+    use anyhow::Context as _;
     use clap::Parser as _;
 
-    use super::{message, one_line};
+    use super::{causes, message, one_line};
     use crate::args::Cli;
+
+    /// An error that says its cause and has it as its source as well.
+    #[derive(Debug)]
+    struct Talkative(io::Error);
+
+    impl fmt::Display for Talkative {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "I/O error: {}", self.0)
+        }
+    }
+
+    impl std::error::Error for Talkative {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let said = full().to_string();
+        let error = Err::<(), _>(Talkative(full())).context("run/rank-00000").unwrap_err();
+        assert_eq!(causes(&error), format!("run/rank-00000: I/O error: {said}"));
+        let error = Err::<(), _>(full()).context("run").context("rank 1").unwrap_err();
+        assert_eq!(causes(&error), format!("rank 1: run: {said}"));
+    }
 
     #[test]
     fn lines_are_joined() {

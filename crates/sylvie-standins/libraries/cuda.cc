@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "standin.h"
+#include "sylvie_emulated.h"
 
 namespace {
 typedef int Status;
@@ -52,12 +53,11 @@ struct Event {
 };
 struct Context { int device; };
 struct Module { std::string ptx; int device; };
-struct Function { const void *kernel; std::string name; int device; };
+struct Function { const sylvie_emulated_kernel *kernel; std::string name; int device; };
 struct HostCopy { int stream; uint64_t tick; char *host; std::vector<char> data; bool to_host; };
 
 std::mutex g_mutex;
 std::condition_variable g_over;
-StandinKernels g_kernels{};
 std::map<Address, Allocation> g_memory;
 std::map<char *, size_t> g_pinned;
 std::vector<HostCopy> g_copies;
@@ -66,7 +66,10 @@ std::set<Event *> g_events;
 std::deque<std::string> g_reports;
 Clock g_host;                            // what the host has waited for; its threads are taken as one
 int g_devices = 4, g_next_stream = 1;
-bool g_refuse_ptx = false, g_forget_waits = false;
+bool g_forget_waits = false;
+// 0: takes all PTX; 1: only what was compiled here, as an old driver; 2: none. A process of its own is told by its surroundings.
+int refusal_by_environment() { const char *text = std::getenv("SYLVIE_STANDIN_REFUSES_PTX"); return text ? std::atoi(text) : 0; }
+int g_refuse_ptx = refusal_by_environment();
 size_t g_lost_bytes = 0;
 int64_t g_patience_ms = 20000;
 Context g_contexts[16] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}};
@@ -193,7 +196,6 @@ uint64_t digest(const char *bytes, size_t n) {
 }  // namespace
 
 extern "C" {
-void standin_use(const StandinKernels *kernels) { std::lock_guard<std::mutex> lock(g_mutex); g_kernels = *kernels; }
 void standin_set_devices(int n) { std::lock_guard<std::mutex> lock(g_mutex); g_devices = n; }
 void standin_refuse_ptx(int refuse) { std::lock_guard<std::mutex> lock(g_mutex); g_refuse_ptx = refuse; }
 void standin_set_patience_ms(int64_t ms) { std::lock_guard<std::mutex> lock(g_mutex); g_patience_ms = ms; }
@@ -358,7 +360,7 @@ Status cuMemAlloc_v2(Address *address, size_t bytes) {
     if (!t_context) return INVALID_CONTEXT;
     if (!bytes) return INVALID_VALUE;
     if (bytes > (size_t(4) << 30)) return OUT_OF_MEMORY;
-    void *memory = g_kernels.alloc(bytes);
+    void *memory = sylvie_emulated_alloc(bytes);
     if (!memory) return OUT_OF_MEMORY;
     Allocation allocation; allocation.bytes = bytes; allocation.device = t_context->device;
     g_memory[(Address)memory] = allocation;
@@ -380,7 +382,7 @@ Status cuMemFree_v2(Address address) {
     if (Status status = wait_over(lock, pending, "cuMemFree")) return status;
     host_knows(clock);
     g_memory.erase(address);
-    g_kernels.free((void *)address);
+    sylvie_emulated_free((void *)address);
     return OK;
 }
 Status cuMemHostAlloc(void **host, size_t bytes, unsigned) {
@@ -427,7 +429,7 @@ Status cuModuleLoadData(void **handle, const void *image) {
     const std::string ptx((const char *)image);
     const bool compiled_here = ptx.rfind(COMPILED_HERE, 0) == 0;
     if (!compiled_here && ptx.find(".version") == std::string::npos) { report("a module that is no PTX"); return INVALID_IMAGE; }
-    if (g_refuse_ptx && !compiled_here) return UNSUPPORTED_PTX;
+    if (g_refuse_ptx > (compiled_here ? 1 : 0)) return UNSUPPORTED_PTX;
     *handle = new Module{ptx, t_context->device};
     return OK;
 }
@@ -439,8 +441,10 @@ Status cuModuleGetFunction(void **handle, void *module_handle, const char *name)
     size_t at = module->ptx.find(entry);
     while (at != std::string::npos && (std::isalnum((unsigned char)module->ptx[at + entry.size()]) || module->ptx[at + entry.size()] == '_'))
         at = module->ptx.find(entry, at + 1);
-    const void *kernel = g_kernels.find(name);
-    if (at == std::string::npos || !kernel) return NOT_FOUND;
+    const sylvie_emulated_kernel *kernel = sylvie_emulated_find(name);
+    // Names may be made by macros: the stand-in of NVRTC does not know those of what it compiled.
+    const bool is_named = at != std::string::npos || module->ptx.rfind(COMPILED_HERE, 0) == 0;
+    if (!is_named || !kernel) return NOT_FOUND;
     *handle = new Function{kernel, name, module->device};   // as long as the process
     return OK;
 }
@@ -464,7 +468,7 @@ Status cuLaunchKernel(void *function_handle, unsigned gx, unsigned gy, unsigned 
         if (Status status = wait_over(lock, stream->pending, function->name.c_str())) return status;
         advance(*stream);
         const size_t *sizes = nullptr;
-        const size_t n = g_kernels.parameters(function->kernel, &sizes);
+        const size_t n = sylvie_emulated_parameters(function->kernel, &sizes);
         for (size_t i = 0; i < n; ++i) {
             if (sizes[i] != 8) continue;
             Address value, start; std::memcpy(&value, arguments[i], 8);
@@ -478,7 +482,7 @@ Status cuLaunchKernel(void *function_handle, unsigned gx, unsigned gy, unsigned 
     }
     const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     char error[512] = "";
-    const int failed = g_kernels.launch(function->kernel, grid, block, shared_bytes, arguments, error, sizeof error);
+    const int failed = sylvie_emulated_launch(function->kernel, grid, block, shared_bytes, arguments, error, sizeof error);
     std::lock_guard<std::mutex> lock(g_mutex);
     if (failed) { report(error); return LAUNCH_FAILED; }
     bool good = true;

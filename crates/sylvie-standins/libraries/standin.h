@@ -4,20 +4,9 @@
 #include <cstdint>
 
 extern "C" {
-// The emulated device, given by whoever installs the stand-ins.
-struct StandinKernels {
-    const void *(*find)(const char *entry);
-    size_t (*parameters)(const void *kernel, const size_t **sizes);
-    int (*launch)(const void *kernel, const uint32_t *grid, const uint32_t *block, size_t shared_bytes, void **arguments,
-                  char *error, size_t error_bytes);
-    void *(*alloc)(size_t bytes);
-    int (*free)(void *memory);
-};
-void standin_use(const StandinKernels *kernels);
-
 // Devices that there are; 4 unless told otherwise.
 void standin_set_devices(int n_devices);
-// Whether the driver refuses PTX that was not compiled here, as an old one does.
+// Whether the driver refuses PTX: 1, as an old one does, that was not compiled here; 2, all of it.
 void standin_refuse_ptx(int refuse);
 // How long a call may wait for a peer that never comes.
 void standin_set_patience_ms(int64_t ms);

@@ -7,61 +7,39 @@
 //! memory used after it was freed. A call that is at fault fails, and [`reports`] says why.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use libloading::{Library, Symbol};
-use sylvie_kernels_emulated::raw::{self, RawKernel};
-
-/// The emulated device, as `standin.h` has it.
-#[repr(C)]
-struct Kernels {
-    find: unsafe extern "C" fn(*const c_char) -> *const RawKernel,
-    parameters: unsafe extern "C" fn(*const RawKernel, *mut *const usize) -> usize,
-    launch: unsafe extern "C" fn(
-        *const RawKernel,
-        *const u32,
-        *const u32,
-        usize,
-        *mut *mut c_void,
-        *mut c_char,
-        usize,
-    ) -> c_int,
-    alloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
 
 struct Standins {
     cuda: Library,
     _others: Vec<Library>,
 }
 
+/// Where the stand-ins lie, under the names of NVIDIA's libraries: a program that is started with this folder
+/// in LD_LIBRARY_PATH finds them, as [`install`] has this process find them.
+///
+/// Such a program is told by SYLVIE_STANDIN_REFUSES_PTX=1 that its driver is an old one ([`Fault::old_driver`]), and by
+/// SYLVIE_STANDIN_NCCL=processes that the ranks of NCCL are processes of this host.
+#[must_use]
+pub fn folder() -> &'static Path {
+    Path::new(env!("SYLVIE_STANDINS"))
+}
+
 fn standins() -> &'static Standins {
     static STANDINS: OnceLock<Standins> = OnceLock::new();
     STANDINS.get_or_init(|| {
         let open = |name: &str| {
-            let path = Path::new(env!("SYLVIE_STANDINS")).join(name);
+            let path = folder().join(name);
             // SAFETY: our own library, whose initialisers do nothing, and which stays loaded.
             let library = unsafe { Library::new(&path) };
             library.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         };
         let cuda = open("libcuda.so");
         let others = ["libcublas.so", "libnccl.so", "libnvrtc.so"].map(open).into();
-        let kernels = Kernels {
-            find: raw::sylvie_emulated_find,
-            parameters: raw::sylvie_emulated_parameters,
-            launch: raw::sylvie_emulated_launch,
-            alloc: raw::sylvie_emulated_alloc,
-            free: raw::sylvie_emulated_free,
-        };
-        // SAFETY: the function of that name in standin.h, which copies what it is given.
-        unsafe {
-            let take: Symbol<'_, unsafe extern "C" fn(*const Kernels)> =
-                symbol(&cuda, "standin_use");
-            take(&raw const kernels);
-        }
         Standins { cuda, _others: others }
     })
 }
@@ -148,6 +126,12 @@ impl Fault {
     #[must_use]
     pub fn old_driver() -> Self {
         Self::set("standin_refuse_ptx", 1, 0)
+    }
+
+    /// The driver takes no PTX at all.
+    #[must_use]
+    pub fn driver_without_kernels() -> Self {
+        Self::set("standin_refuse_ptx", 2, 0)
     }
 
     /// There are only so many devices.

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 #[cfg(feature = "mpi")]
-use super::StagedBody;
+use super::ProcessBody;
 use super::{Machine, RankBody};
 use crate::args::Transport;
 use crate::console::Console;
@@ -30,20 +30,46 @@ pub(crate) fn run<T: Send>(
     }
 }
 
-/// Runs one rank of a job of processes, on the host.
-///
-/// # Errors
-/// Those of the body; another machine.
+/// The machine of a rank that is a process.
 #[cfg(feature = "mpi")]
-pub(crate) fn on_device<T>(
-    machine: &Machine,
-    _rank: usize,
-    n_threads: u32,
-    body: impl StagedBody<T>,
-) -> Result<T> {
-    match machine {
-        Machine::Cpu => body.run(&ranks::backend(n_threads)?),
-        Machine::Cuda(_) => bail!("--device {machine}: {REMEDY}"),
+pub(crate) struct Opened(sylvie::tensor::CpuBackend);
+
+#[cfg(feature = "mpi")]
+impl Opened {
+    /// Starts the backend.
+    ///
+    /// # Errors
+    /// Threads that the system refuses; another machine or transport.
+    pub(crate) fn new(
+        (machine, transport): (&Machine, Transport),
+        _number_on_host: usize,
+        n_threads: u32,
+    ) -> Result<Self> {
+        if transport == Transport::Nccl {
+            bail!("--transport nccl: {REMEDY}");
+        }
+        match machine {
+            Machine::Cpu => ranks::backend(n_threads).map(Self),
+            Machine::Cuda(_) => bail!("--device {machine}: {REMEDY}"),
+        }
+    }
+
+    /// The number of the device that must be this rank's own: there is none.
+    pub(crate) fn own_device(&self) -> Option<usize> {
+        None
+    }
+
+    /// Runs the rank on it.
+    ///
+    /// # Errors
+    /// Those of the body.
+    pub(crate) fn run<T>(
+        &self,
+        comm: &mut sylvie::comm::Mpi,
+        _deadline: std::time::Duration,
+        body: impl ProcessBody<T>,
+    ) -> Result<T> {
+        body.run(&self.0, comm)
     }
 }
 

@@ -7,12 +7,16 @@ use serde::Serialize;
 use sylvie::comm::{Communicator as _, Threads};
 use sylvie::cuda::{CudaBackend, DeviceInfo, Staged, devices};
 
-#[cfg(feature = "mpi")]
-use super::StagedBody;
 use super::{Machine, RankBody};
 use crate::args::Transport;
 use crate::console::Console;
 use crate::ranks::{self, RankOptions};
+
+#[cfg(feature = "mpi")]
+mod processes;
+
+#[cfg(feature = "mpi")]
+pub(crate) use processes::Opened;
 
 /// The numbers of the devices, in the order in which ranks take them.
 fn numbers(machine: &Machine) -> Result<Option<Vec<usize>>> {
@@ -68,8 +72,7 @@ fn by_nccl<T: Send>(
     use sylvie::comm::{Nccl, NcclOptions};
     use sylvie::cuda::OnDevice;
 
-    let numbers =
-        numbers.context("--transport nccl moves bytes between devices: add --device cuda")?;
+    let numbers = numbers.context(WITHOUT_DEVICES)?;
     let mut used: Vec<usize> = numbers.iter().copied().take(options.n_ranks).collect();
     used.sort_unstable();
     used.dedup();
@@ -98,32 +101,14 @@ fn by_nccl<T: Send>(
     _: Option<Vec<usize>>,
     _: &impl RankBody<T>,
 ) -> Result<Vec<T>> {
-    anyhow::bail!(
-        "--transport nccl: this program was built without it; build it with `cargo build --release \
-         --features nccl`, which needs no CUDA (docs/devices.md)"
-    )
+    anyhow::bail!("--transport nccl: {WITHOUT_NCCL}")
 }
 
-/// Runs one rank of a job of processes, on the host or on a device: the ranks of a host take its devices
-/// in turn.
-///
-/// # Errors
-/// Those of the body; a driver, library or device that is not there.
-#[cfg(feature = "mpi")]
-pub(crate) fn on_device<T>(
-    machine: &Machine,
-    rank: usize,
-    n_threads: u32,
-    body: impl StagedBody<T>,
-) -> Result<T> {
-    match numbers(machine)? {
-        None => body.run(&ranks::backend(n_threads)?),
-        Some(numbers) => {
-            let number = numbers[rank % numbers.len()];
-            body.run(&CudaBackend::<Staged>::open(number).context("--device")?)
-        }
-    }
-}
+#[cfg(not(feature = "nccl"))]
+const WITHOUT_NCCL: &str = "this program was built without it; build it with `cargo build --release --features \
+                            nccl`, which needs no CUDA (docs/devices.md)";
+#[cfg(feature = "nccl")]
+const WITHOUT_DEVICES: &str = "--transport nccl moves bytes between devices: add --device cuda";
 
 /// A device as JSON.
 #[derive(Serialize)]

@@ -1,56 +1,69 @@
-//! `sylvie train --transport mpi`: one rank of the job.
+//! `sylvie train --transport mpi`, or nccl under a launcher: one rank of the job.
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use indicatif::ProgressBar;
 use sha2::{Digest as _, Sha256};
-use sylvie::comm::{Communicator as _, Mpi, MpiFault, MpiOptions, mpi_library, run_mpi};
+use sylvie::comm::{Communicator, Mpi, MpiFault, MpiOptions, mpi_library, run_mpi};
+use sylvie::data::shown;
 use sylvie::pipeline::{
-    End, EpochRecord, Instruments, Observer, ObserverError, RankInput, TrainOutcome, TrainSettings,
+    End, EpochRecord, Instruments, Observer, ObserverError, RankInput, Tracer, TrainOutcome,
+    TrainSettings,
 };
 use sylvie::tensor::Wire;
 
-use super::hosts::threads_of_rank;
+use super::hosts::{self, Seat};
 use super::together::together;
+use super::{shared, traces};
 use crate::args::TrainArgs;
 use crate::clock::SystemClock;
 use crate::console::{Console, complain};
-use crate::devices::StagedBody;
+use crate::devices::{Opened, ProcessBody};
 use crate::prepared::{Prepared, Wanted, prepare};
 use crate::results::{Places, Recorder};
 use crate::settings::RunSettings;
 use crate::stopping::Stopping;
 use crate::task::Task;
+use crate::trace::Spans;
 use crate::train::{Basis, RankRun, console};
-use crate::{devices, memory, stopping, usage};
+use crate::{memory, stopping, usage};
 
 /// Trains as one rank of a job that a launcher has started. Where a rank fails, this does not return:
 /// the whole job ends.
 ///
 /// # Errors
-/// What a job of several processes cannot do; MPI cannot be started.
+/// MPI cannot be started.
 pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
-    ensure!(
-        args.trace.is_none(),
-        "--trace needs ranks that are threads of one process; leave --transport mpi out"
-    );
     let options = MpiOptions { deadline: args.deadline(), ..MpiOptions::default() };
     let report = |fault: &MpiFault| complain("error", &usage::one_line(&fault.to_string()));
-    Ok(run_mpi(&options, report, move |comm| train_as_rank(comm, &args))?)
+    let body = move |comm: &mut Mpi| train_as_rank(comm, &args).map_err(|e| usage::causes(&e));
+    Ok(run_mpi(&options, report, body)?)
 }
 
-fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
+/// What a rank has before the job begins to train.
+struct Ready {
+    task: Task,
+    prepared: Prepared,
+    input: RankInput,
+    basis: Basis,
+    machine: Opened,
+    settings: TrainSettings,
+}
+
+/// Settles, reads and opens everything, together with the other ranks.
+fn ready(comm: &mut Mpi, args: &TrainArgs, console: Console) -> Result<Ready> {
     let (rank, n_ranks) = (comm.rank(), comm.size());
-    let console = if rank == 0 { console(args) } else { Console::quiet() };
-    let n_threads = threads_of_rank(comm)?;
+    let seat = Seat::find(comm)?;
     let mut task = together(comm, || {
         let mut task = Task::new(args, Some(n_ranks as u32))?;
         ensure!(
             task.settings.exchange.link.0.is_none(),
             "--link models a network for ranks that are threads; ranks under MPI have a real one"
         );
-        task.settings.threads.get_or_insert(n_threads);
+        task.settings.threads.get_or_insert(seat.n_threads);
         if rank == 0 {
             // Nothing is kept of it until all ranks have read their parts: one that cannot ends this process,
             // which would leave a folder behind.
@@ -60,58 +73,129 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     })?;
     console.line(format!("{n_ranks} ranks under {}", mpi_library()))?;
     let wanted = Wanted::Of(rank as u32);
-    let (prepared, input, basis, initial) = together(comm, || {
+    let (prepared, input, basis, initial, machine) = together(comm, || {
         let initial = task.initial()?;
         let (prepared, inputs) = prepare(&mut task, wanted, console)?;
         let input = Prepared::own(inputs)?;
         let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
         let basis = Basis::new(&task, (rank, n_ranks), &prepared, &input)?;
-        Ok((prepared, input, basis, initial))
+        let kind = (&args.device, args.transport);
+        let machine = Opened::new(kind, seat.number, task.settings.n_threads())?;
+        Ok((prepared, input, basis, initial, machine))
     })?;
     check_agreement(comm, &task, &prepared, initial.as_deref())?;
+    check_own_devices(comm, machine.own_device())?;
+    let settings = task.settings.train_settings(prepared.model.clone(), prepared.metric, initial);
+    Ok(Ready { task, prepared, input, basis, machine, settings })
+}
+
+fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
+    let (rank, n_ranks) = (comm.rank(), comm.size());
+    let console = if rank == 0 { console(args) } else { Console::quiet() };
+    let Ready { task, prepared, input, basis, machine, settings: train_settings } =
+        ready(comm, args, console)?;
     let settings = &task.settings;
-    let train_settings = settings.train_settings(prepared.model.clone(), prepared.metric, initial);
-    let mut recorder = together(comm, || {
-        if rank > 0 {
-            return Ok(None);
-        }
-        let mut places = Places::take(args, &task)?;
+    let first = together(comm, || (rank == 0).then(|| Places::take(args, &task)).transpose())?;
+    let (place, places) = share(comm, (args, settings.checkpoint_every), first, console)?;
+    let mut results = together(comm, || {
+        let Some(mut places) = places else { return Ok(None) };
         let opened = places.open(args, &task, console)?;
-        Ok(Some(Recorder::new(console, settings.epochs, prepared.metric, opened)))
+        let recorder = Recorder::new(console, settings.epochs, prepared.metric, opened);
+        Ok(Some((recorder, places.trace)))
     })?;
-    let place = place_of_first(comm, recorder.as_ref().and_then(Recorder::place))?;
     let stopping = Stopping::listen()?;
     let run = basis.begin(place.as_deref(), settings, &stopping)?;
+    let spans = args.trace.is_some().then(|| Spans::new(n_ranks));
+    if spans.is_some() {
+        // So that times of all ranks count from one moment.
+        comm.barrier()?;
+    }
     let clock = SystemClock::start();
     let mut observe = |record: &EpochRecord| -> Result<(), ObserverError> {
-        let Some(recorder) = &mut recorder else { return Ok(()) };
+        let Some((recorder, _)) = &mut results else { return Ok(()) };
         recorder.record(record).map_err(Into::into)
     };
     let observer: &mut dyn Observer = &mut observe;
-    let instruments = Instruments::clock(&clock);
-    let body = Body { run, comm, input, settings: &train_settings, instruments, observer };
-    let outcome = devices::on_device(&args.device, rank, settings.n_threads(), body)?;
-    let (peak, signal) = facts(comm, &stopping)?;
-    match (&recorder, outcome.end) {
-        (Some(recorder), _) => recorder.conclude((settings, &prepared), &outcome, (peak, signal)),
-        (None, End::Stopped) => Ok(ExitCode::from(stopping::status(signal))),
-        (None, _) => Ok(ExitCode::SUCCESS),
+    let tracer = spans.as_ref().map(|spans| spans as &dyn Tracer);
+    let instruments = Instruments { clock: &clock, tracer };
+    let body = Body { run, input, settings: &train_settings, instruments, observer };
+    let outcome = machine.run(comm, args.deadline(), body)?;
+    let facts = facts(comm, &stopping)?;
+    let traced = match &spans {
+        Some(spans) => traces::gather(comm, spans.lines_of(rank)?)?,
+        None => Vec::new(),
+    };
+    let Some((recorder, trace)) = results else {
+        return Ok(match outcome.end {
+            End::Stopped => ExitCode::from(stopping::status(facts.1)),
+            _ => ExitCode::SUCCESS,
+        });
+    };
+    let status = recorder.conclude((settings, &prepared), &outcome, facts)?;
+    if let Some(file) = trace {
+        console.line(format!("trace in {}", shown(&file.write_lines(&traced)?)))?;
     }
+    Ok(status)
+}
+
+/// Has all ranks look for the run folder that rank 0 has taken; gives its path, and gives rank 0 back what it
+/// has.
+fn share(
+    comm: &mut Mpi,
+    (args, checkpoint_every): (&TrainArgs, u32),
+    places: Option<Places>,
+    console: Console,
+) -> Result<(Option<PathBuf>, Option<Places>)> {
+    let own = places.as_ref().and_then(|places| places.run_folder(args));
+    let Some(folder) = shared::find(comm, own)? else { return Ok((None, places)) };
+    if let (Some(other), true) = (folder.missing.first(), comm.rank() == 0) {
+        let what = format!(
+            "{}: rank {other} does not find this folder there; all hosts must share the run folder",
+            shown(&folder.path)
+        );
+        // Without the folder that was made in vain: the other ranks are ended with this one.
+        ensure!(checkpoint_every == 0, "{what} to write checkpoints");
+        console.warn(&ProgressBar::hidden(), &format!("{what}, or a signal leaves no checkpoint"));
+    }
+    Ok((Some(folder.path), places))
+}
+
+/// Checks that every rank has a device of its own, where it needs one: NCCL would say it in other words.
+fn check_own_devices(comm: &mut Mpi, device: Option<usize>) -> Result<()> {
+    let Some(device) = device else { return Ok(()) };
+    // Devices are counted among those that a process sees.
+    let visible = env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let all = comm.all_gather(format!("{} {device} of {visible}", hosts::host()).as_bytes())?;
+    for (rank, own) in all.iter().enumerate() {
+        let Some(other) = all[..rank].iter().position(|other| other == own) else { continue };
+        if comm.rank() > 0 {
+            // Rank 0 says it, and ends this process too.
+            comm.all_gather(&[])?;
+        }
+        bail!(
+            "--transport nccl needs a device of its own for each rank, and ranks {other} and {rank} have the \
+             same; start fewer on a host, or take --transport mpi, with which ranks share devices"
+        );
+    }
+    Ok(())
 }
 
 /// What this rank trains with, but for its machine.
 struct Body<'a> {
     run: RankRun<'a>,
-    comm: &'a mut Mpi,
     input: RankInput,
     settings: &'a TrainSettings,
     instruments: Instruments<'a>,
     observer: &'a mut dyn Observer,
 }
 
-impl StagedBody<TrainOutcome> for Body<'_> {
-    fn run<B: Wire<Bytes = Vec<u8>>>(self, backend: &B) -> Result<TrainOutcome> {
-        let Self { run, comm, input, settings, instruments, observer } = self;
+impl ProcessBody<TrainOutcome> for Body<'_> {
+    fn run<B: Wire, C: Communicator<Buffer = B::Bytes>>(
+        self,
+        backend: &B,
+        comm: &mut C,
+    ) -> Result<TrainOutcome> {
+        let Self { run, input, settings, instruments, observer } = self;
         Ok(run.train((backend, comm), input, settings, instruments, observer)?)
     }
 }
@@ -142,16 +226,6 @@ fn check_agreement(
         // Rank 0 has said it, and ends this process too.
         Some(_) => Ok(comm.all_gather(&[]).map(drop)?),
     }
-}
-
-/// The path that rank 0 has, on every rank.
-fn place_of_first(comm: &mut Mpi, place: Option<&Path>) -> Result<Option<PathBuf>> {
-    // Paths of a command line in other words than UTF-8 cannot be told to others.
-    let place = place.map(|place| place.to_str().context("--out: no text in UTF-8"));
-    let own = place.transpose()?.map(|place| format!("/{place}")).unwrap_or_default();
-    let all = comm.all_gather(own.as_bytes())?;
-    let first = String::from_utf8_lossy(&all[0]);
-    Ok(first.strip_prefix('/').map(PathBuf::from))
 }
 
 /// The largest process, and the signal that stopped the job.

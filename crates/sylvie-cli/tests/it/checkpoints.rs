@@ -97,6 +97,72 @@ fn what_is_trained_does_not_change_on_the_way() {
 }
 
 #[test]
+fn edited_settings_are_followed_or_refused_and_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, out] = ["whole", "run"].map(|name| folder.path().join(name));
+    let words = format!("--data {GRAPH} {SETTINGS}");
+    train(&whole, &format!("{words} --epochs 6"));
+    train(&out, &format!("{words} --epochs 2 --checkpoint-every 2"));
+    let path = out.join("run.toml");
+    let good = fs::read_to_string(&path).unwrap();
+    let resume = format!("train --quiet --resume {}", out.display());
+    let lines: Vec<_> = good.lines().filter(|line| line.starts_with("lr = ")).collect();
+    let edits = [
+        (good.replace(lines[0], "lr = 0.5"), "lr = 0.5 instead of 0.01"),
+        (good.replace("seed = 1", "seed = 9"), "seed = 9 instead of 1"),
+        (good.clone() + "colour = 1\n", "unknown key `colour`"),
+        (good.replace("epochs", "epochs = "), "run.toml"),
+    ];
+    for (text, named) in edits {
+        assert_ne!(text, good, "{named}");
+        fs::write(&path, &text).unwrap();
+        let (_, line) = fail(&format!("{resume} --epochs 6"));
+        assert!(line.contains("run.toml") && line.contains(named), "{line}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "kept as it is");
+    }
+    // What may change may be changed there.
+    fs::write(&path, good.replace("\nepochs = 2", "\nepochs = 6")).unwrap();
+    succeed(&resume);
+    assert_eq!(left(&out), left(&whole));
+    // A flag comes before the file, and a folder without one has the checkpoint's settings.
+    fs::remove_file(&path).unwrap();
+    succeed(&format!("{resume} --epochs 7"));
+    assert!(fs::read_to_string(&path).unwrap().contains("\nepochs = 7"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_goes_on_is_not_gone_on_with() {
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sylvie"));
+    command.args(["train", "--quiet", "--epochs", "1000000", "--checkpoint-every", "1", "--out"]);
+    command.arg(&out).args(["--data", GRAPH, "--hidden", "16", "--parts", "2"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while computed_lines(&out) < 3 {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "no three epochs");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let n_before = computed_lines(&out);
+    let (_, line) = fail(&format!("train --resume {} --epochs 2000000", out.display()));
+    let is_alive = child.try_wait().unwrap().is_none();
+    let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(line.contains("another run is being written to"), "{line}");
+    assert!(is_alive && output.status.code() == Some(143), "the run is not disturbed");
+    assert!(computed(&out).len() >= n_before, "nothing was cut off");
+}
+
+#[cfg(unix)]
+fn computed_lines(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("metrics.jsonl")).map_or(0, |text| text.lines().count())
+}
+
+#[test]
 fn damaged_checkpoints_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let words =
@@ -126,7 +192,11 @@ fn damaged_checkpoints_are_refused_by_name() {
         }
         // A whole file of another run: which of the two is the wrong one nobody can tell.
         let line = refused(&fs::read(place(&other, file)).unwrap());
-        assert!(line.contains("of another checkpoint"), "{line}");
+        let named = match file {
+            "shared.safetensors" => "run.toml says seed = 1 instead of 2",
+            _ => "of another checkpoint",
+        };
+        assert!(line.contains(named), "{line}");
         fs::write(&path, &good).unwrap();
     }
     fs::copy(place(&out, "rank-00000.safetensors"), place(&out, "x")).unwrap();

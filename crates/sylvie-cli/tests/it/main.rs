@@ -3,6 +3,8 @@
 mod checkpoints;
 mod commands;
 mod converting;
+#[cfg(target_os = "linux")]
+mod devices;
 mod exchange;
 mod files;
 mod partitioned;

@@ -10,7 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::program::{GRAPH, computed, succeed, summary, train};
+use sylvie::random::{Coordinates, Sequence, Stream};
+
+use crate::devices::library_path;
+use crate::program::{GRAPH, computed, objects, succeed, summary, train};
 
 const SETTINGS: &str = "--hidden 16 --eval-every 2";
 /// Longest that a job may take which is to end by itself.
@@ -18,6 +21,21 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts a job of so many ranks; words are separated by spaces.
 fn start(n_ranks: u32, words: &str) -> Child {
+    let mut command = launcher();
+    command.args(["-n", &n_ranks.to_string(), env!("CARGO_BIN_EXE_sylvie")]);
+    command.args(words.split_whitespace());
+    if !words.contains("--transport") {
+        command.args(["--transport", "mpi"]);
+    }
+    if words.contains("--device cuda") {
+        command.env("LD_LIBRARY_PATH", library_path(sylvie_standins::folder()));
+        command.env("SYLVIE_STANDIN_NCCL", "processes");
+    }
+    command.spawn().expect("the launcher starts")
+}
+
+/// The launcher, with what it must be told on this machine.
+fn launcher() -> Command {
     let launcher = env::var("SYLVIE_MPI_LAUNCHER").unwrap_or_else(|_| "mpirun".to_owned());
     let version = Command::new(&launcher).arg("--version").output();
     let version =
@@ -27,11 +45,9 @@ fn start(n_ranks: u32, words: &str) -> Child {
     if ["Open MPI", "OpenRTE"].iter().any(|name| version.contains(name)) {
         command.args(["--oversubscribe", "--bind-to", "none"]);
     }
-    command.args(["-n", &n_ranks.to_string(), env!("CARGO_BIN_EXE_sylvie")]);
-    command.args(words.split_whitespace()).args(["--transport", "mpi"]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the launcher starts")
+    command
 }
 
 /// Waits for a job's end, which must come.
@@ -169,34 +185,64 @@ fn a_run_goes_on_between_threads_and_processes() {
     assert_eq!(left(&second), left(&whole));
 }
 
+/// A kill: the rank, the epochs after which it comes, and how long after them.
+fn draw(seed: u64, number: u32, n_ranks: u32) -> (usize, usize, Duration) {
+    let mut draws = Sequence::new(Coordinates::new(seed, Stream::Split).family(), number);
+    let (rank, n_epochs) = (draws.below(n_ranks), 1 + draws.below(12));
+    (rank as usize, n_epochs as usize, Duration::from_micros(draws.below(20_000).into()))
+}
+
+/// Epochs of the newest whole checkpoint.
+fn n_kept(folder: &Path) -> Option<usize> {
+    let entries = fs::read_dir(folder.join("checkpoints")).ok()?;
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    names.filter_map(|name| name.to_str()?.strip_prefix("epoch-")?.parse().ok()).max()
+}
+
+/// Twenty with SYLVIE_KILLS=20; SYLVIE_KILL_SEED draws others.
 #[test]
 fn a_killed_rank_ends_the_job_and_the_run_goes_on_bit_for_bit() {
     let folder = tempfile::tempdir().unwrap();
-    let n_kills: usize =
-        env::var("SYLVIE_KILLS").map_or(4, |count| count.parse().expect("a number"));
-    for (name, policy) in [("sync", "--preset sylvie-s"), ("async", "--preset sylvie-a")] {
+    let number =
+        |name, default| env::var(name).map_or(default, |count| count.parse().expect("a number"));
+    let (n_kills, seed) = (number("SYLVIE_KILLS", 4) as u32, number("SYLVIE_KILL_SEED", 1));
+    for kill in 0..n_kills {
+        let (name, policy) =
+            [("sync", "--preset sylvie-s"), ("async", "--preset sylvie-a")][kill as usize % 2];
         let words = format!("--data {GRAPH} {policy} --parts 3 {SETTINGS} --checkpoint-every 2");
-        let whole = folder.path().join(name);
-        train(&whole, &format!("{words} --epochs 60"));
-        for number in 0..n_kills.div_ceil(2) {
-            let out = folder.path().join(format!("{name}-{number}"));
-            let job = start(3, &format!("train {words} --epochs 100000 --out {}", out.display()));
-            // Another rank and another moment each time, some of them while a checkpoint is written.
-            wait_for_epochs(&out, 3 + 2 * number);
-            sleep(Duration::from_micros(700 * number as u64));
-            let ranks = ranks_with(&out.display().to_string());
-            assert_eq!(ranks.len(), 3);
-            signal("KILL", ranks[number % 3]);
-            assert!(!wait(job, LIMIT).status.success(), "a rank is gone");
-            assert!(ranks_with(&out.display().to_string()).is_empty(), "all ranks have ended");
-            let resume = format!("train --resume {} --epochs 60", out.display());
-            if number % 2 == 0 {
-                run_job(3, &resume)
-            } else {
-                drop(succeed(&resume))
+        let whole_of = |n_epochs: usize| {
+            let whole = folder.path().join(format!("{name}-whole-{n_epochs}"));
+            if !whole.exists() {
+                train(&whole, &format!("{words} --epochs {n_epochs}"));
             }
-            assert_eq!(left(&out), left(&whole), "{name}, kill {number}");
+            whole
+        };
+        let (rank, n_epochs, delay) = draw(seed, kill, 3);
+        let what = format!("seed {seed}, kill {kill}: rank {rank}, epoch {n_epochs} and {delay:?}");
+        let out = folder.path().join(format!("{name}-{kill}"));
+        let job = start(3, &format!("train {words} --epochs 100000 --out {}", out.display()));
+        wait_for_epochs(&out, n_epochs);
+        sleep(delay);
+        let ranks = ranks_with(&out.display().to_string());
+        assert_eq!(ranks.len(), 3, "{what}");
+        signal("KILL", ranks[rank]);
+        assert!(!wait(job, LIMIT).status.success(), "{what}: a rank is gone");
+        assert!(ranks_with(&out.display().to_string()).is_empty(), "{what}: all ranks have ended");
+        let resume = format!("train --resume {}", out.display());
+        let Some(n_kept) = n_kept(&out) else {
+            let said = fail_job(3, &resume);
+            assert!(said.contains("no checkpoint"), "{what}: {said}");
+            continue;
+        };
+        // Beyond where the job had got to, however fast it was.
+        let n_epochs = (n_kept + 2).max(60);
+        let resume = format!("{resume} --epochs {n_epochs}");
+        if kill % 4 < 2 {
+            run_job(3, &resume);
+        } else {
+            succeed(&format!("{resume} --quiet"));
         }
+        assert_eq!(left(&out), left(&whole_of(n_epochs)), "{what}");
     }
 }
 
@@ -235,4 +281,88 @@ fn a_rank_that_stands_still_or_fails_ends_the_job_with_its_name() {
 
     let said = fail_job(2, &format!("train --data {GRAPH} --lr 1e30 --norm none"));
     assert!(said.contains("error: rank ") && said.contains("epoch"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_said_once() {
+    for words in ["train --bits 3", "train --epochs 0", "train --colour red"] {
+        let said = fail_job(3, words);
+        assert_eq!(said.matches("error:").count(), 1, "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_run_folder_that_hosts_do_not_share_is_noticed_before_the_first_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    // Hosts that have different folders at one path are made of working directories.
+    let hosts = ["a", "b"].map(|name| folder.path().join(name));
+    hosts.iter().for_each(|host| fs::create_dir(host).unwrap());
+    let run_in = |words: &str| {
+        let mut command = launcher();
+        for (number, host) in hosts.iter().enumerate() {
+            if number > 0 {
+                command.arg(":");
+            }
+            command.args(["-n", "1", "-wdir"]).arg(host).arg(env!("CARGO_BIN_EXE_sylvie"));
+            let settings = format!("train --data {GRAPH} {SETTINGS} --epochs 2 --out run");
+            command.args(settings.split(' ')).args(["--transport", "mpi"]).args(words.split(' '));
+        }
+        wait(command.spawn().expect("the launcher starts"), LIMIT)
+    };
+    let output = run_in("--checkpoint-every 1");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("rank 1 does not find"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(!hosts[0].join("run").exists(), "nothing is left of it");
+    // Without checkpoints rank 0 alone writes there.
+    let output = run_in("--json");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("warning: run: rank 1"), "{said}");
+    assert!(hosts[0].join("run/summary.json").exists() && !hosts[1].join("run").exists());
+    assert!(!hosts[0].join("run/.sylvie-shared").exists());
+}
+
+#[test]
+fn the_trace_of_all_ranks_is_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    run_job(3, &format!("train --data {GRAPH} {SETTINGS} --epochs 3 --trace {}", trace.display()));
+    let text = fs::read_to_string(&trace).expect("a trace");
+    let events = objects(&text.replace('\n', ""))[0]["traceEvents"].clone();
+    let events = events.as_array().expect("a list");
+    for rank in 0..3 {
+        for name in ["process_name", "loss", "encode forward 1"] {
+            let is_it = |event: &&serde_json::Value| event["pid"] == rank && event["name"] == name;
+            let n_least = if name == "loss" { 3 } else { 1 };
+            assert!(events.iter().filter(is_it).count() >= n_least, "rank {rank}: {name}");
+        }
+    }
+    let times: Vec<_> = events.iter().filter_map(|event| event["ts"].as_f64()).collect();
+    assert!(times.is_sorted(), "in the order of time");
+}
+
+#[test]
+fn processes_on_devices_give_the_bits_of_threads_on_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        format!("train --data {GRAPH} {SETTINGS} --epochs 3 --preset sylvie-a --device cuda");
+    let run = |transport: &str| {
+        let out = folder.path().join(transport);
+        run_job(2, &format!("{words} --transport {transport} --out {}", out.display()));
+        left(&out)
+    };
+    let (mpi, nccl) = (run("mpi"), run("nccl"));
+    assert_eq!(mpi, nccl);
+    let out = folder.path().join("threads");
+    crate::devices::succeed_on_standins(
+        &[],
+        &format!("{words} --quiet --parts 2 --out {}", out.display()),
+    );
+    assert_eq!(left(&out), mpi);
+    let said = fail_job(2, &format!("{words}:1 --transport nccl"));
+    assert!(said.contains("ranks 0 and 1 have the same"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    let said = fail_job(2, &format!("{words}:9 --transport mpi"));
+    assert!(said.contains("no CUDA device 9"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
 }

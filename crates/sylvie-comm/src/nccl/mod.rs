@@ -101,12 +101,17 @@ impl<K: Communicator<Buffer = Vec<u8>>> Nccl<K> {
     pub fn new(mut control: K, device: Device, options: NcclOptions) -> Result<Self, CommError> {
         let (rank, size) = (control.rank(), control.size());
         let own = if rank == 0 { new_id() } else { Ok([0; _]) };
-        // Without a name rank 0 tells an empty one, so that nobody waits for it.
-        let told = own.as_ref().map_or(&[][..], |id| &id[..]);
-        let told = control.all_gather(told)?;
+        // Without a name rank 0 tells why, in more bytes than a name has, so that whichever rank is heard says it.
+        let told = match &own {
+            Ok(id) => id.to_vec(),
+            Err(error) => format!("{:128}{error}", "").into_bytes(),
+        };
+        let told = control.all_gather(&told)?;
         own.map_err(|error| failed(&error))?;
-        let id = Id::try_from(&*told[0])
-            .map_err(|_| CommError::Transport { reason: "rank 0 cannot start NCCL".into() })?;
+        let id = Id::try_from(&*told[0]).map_err(|_| {
+            let reason = String::from_utf8_lossy(&told[0]).trim().to_owned();
+            CommError::Transport { reason }
+        })?;
         let connection =
             Connection::new(&device, &id, (rank, size)).map_err(|error| failed(&error))?;
         let tag = Tag { epoch: 0, layer: 0, pass: Pass::Forward, purpose: Purpose::Setup };

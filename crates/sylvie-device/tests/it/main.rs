@@ -1,6 +1,7 @@
 //! The host's side of devices, against stand-ins of NVIDIA's libraries.
 
 use sylvie_device::{Device, DeviceError, devices};
+use sylvie_kernels::KERNELS;
 use sylvie_standins::Fault;
 
 fn device() -> Device {
@@ -60,6 +61,29 @@ fn a_full_device_says_what_was_asked_for() {
         Err(DeviceError::OutOfMemory { ordinal: 0, bytes, in_use: 0 }) => assert!(bytes >= 5 << 30),
         other => panic!("{other:?} instead of a full device"),
     }
+}
+
+#[test]
+fn an_old_driver_takes_what_is_compiled_here_and_no_other_driver_is_asked_to() {
+    sylvie_standins::install();
+    let load_all = || -> Result<(), DeviceError> {
+        // Opened anew, so that nothing is loaded yet.
+        let device = Device::open(3)?;
+        KERNELS.iter().try_for_each(|kernel| device.load(kernel))
+    };
+    let fault = Fault::old_driver();
+    load_all().expect("kernels compiled by the stand-in of NVRTC");
+    drop(fault);
+    let fault = Fault::driver_without_kernels();
+    let refused = load_all();
+    drop(fault);
+    let Err(DeviceError::KernelsRefused { module, driver, refusal, fallback }) = refused else {
+        panic!("{refused:?} instead of a refusal");
+    };
+    assert_eq!((module, driver), (KERNELS[0].module.name, 12_020));
+    let code = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
+    assert!(refusal.contains(code) && fallback.contains(code), "{refusal}, {fallback}");
+    load_all().expect("PTX as it is");
 }
 
 /// Threads write, read and hand over the same memory, and give it back to a pool that hands it to others.
