@@ -154,7 +154,7 @@ impl<R: Read> Npy<R> {
     pub(crate) fn floats(self) -> Result<Array<f32>, DataError> {
         self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
         if self.is_stored_as_floats() {
-            return self.as_stored();
+            return self.into_stored();
         }
         self.convert("a number", |number| match number {
             Number::Integer(value) => Some(value as f32),
@@ -261,7 +261,7 @@ impl<R: Read> Npy<R> {
     }
 
     /// Reads values to where they stay.
-    fn as_stored(self) -> Result<Array<f32>, DataError> {
+    fn into_stored(self) -> Result<Array<f32>, DataError> {
         let Self { place, shape, n_values, header, mut reader } = self;
         let mut values: Vec<f32> = Vec::with_capacity(n_values.min(MAX_FIRST_VALUES));
         while values.len() < n_values {
