@@ -12,7 +12,7 @@ use sylvie_tensor::{Backend, CpuBackend};
 
 use crate::gat::{self, Heads};
 use crate::gcn;
-use crate::input::{Context, Input};
+use crate::input::{Context, Input, LayerRows};
 use crate::sage;
 use crate::structure::Structure;
 
@@ -67,15 +67,15 @@ fn run_layer(case: &Value, names: &[&str]) -> (Matrix, Matrix, Vec<Matrix>) {
         .collect();
     let (y, dx) = match case["kind"].as_str() {
         Some("gcn") => {
-            let x = Input::dense(x);
-            let (y, saved) = gcn::finish(ctx, &weights, gcn::begin(ctx, &weights, x));
+            let x = LayerRows::as_they_are(Input::dense(x));
+            let (y, saved) = gcn::finish(ctx, &weights, gcn::begin(ctx, &weights, &x));
             let state = gcn::begin_backward(ctx, &weights, saved, &dy, false);
             gcn::weight_gradients(ctx, &state, &dy, &mut grads);
             (y, gcn::own_gradient(ctx, &weights, &state))
         }
         Some("sage") => {
-            let x = Input::dense(x);
-            let (y, saved) = sage::finish(ctx, &weights, sage::begin(ctx, &weights, x));
+            let x = LayerRows::as_they_are(Input::dense(x));
+            let (y, saved) = sage::finish(ctx, &weights, sage::begin(ctx, &weights, &x));
             let state = sage::begin_backward(ctx, &weights, saved, &dy, false);
             sage::weight_gradients(ctx, &state, &dy, &mut grads);
             (y, sage::own_gradient(ctx, &weights, &dy, &state))
@@ -83,7 +83,7 @@ fn run_layer(case: &Value, names: &[&str]) -> (Matrix, Matrix, Vec<Matrix>) {
         Some("gat") => {
             let is_last = case["last"].as_bool().expect("last");
             let heads = if is_last { Heads::Averaged } else { Heads::Concatenated };
-            let state = gat::begin(ctx, &weights, Input::dense(x));
+            let state = gat::begin(ctx, &weights, LayerRows::as_they_are(Input::dense(x)));
             let (y, saved) = gat::finish(ctx, &weights, heads, state);
             let state = gat::begin_backward(ctx, &weights, heads, saved, &dy);
             let down = gat::finish_backward(ctx, &weights, &dy, state, &mut grads);
