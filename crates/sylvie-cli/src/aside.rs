@@ -12,6 +12,17 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
 
+/// Whether two paths lead to one place, where nothing need be yet.
+pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
+    let parent = |path: &Path| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs::canonicalize(parent.unwrap_or(Path::new(".")))
+    };
+    let is_beside = one.file_name() == other.file_name()
+        && matches!((parent(one), parent(other)), (Ok(one), Ok(other)) if one == other);
+    one == other || is_beside || is_same(one, other)
+}
+
 /// A file that is written under another name and renamed when it is complete.
 ///
 /// Dropped before [`AsideFile::commit`], it leaves nothing behind.

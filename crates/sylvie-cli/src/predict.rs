@@ -117,8 +117,7 @@ impl Files {
                 "{}: is the model itself; take another name for {flag}",
                 shown(path)
             );
-            let is_twice =
-                (0..at).filter_map(given).any(|other| other == path || aside::is_same(other, path));
+            let is_twice = (0..at).filter_map(given).any(|other| aside::is_same_place(other, path));
             ensure!(!is_twice, "{}: is another file; take another name for {flag}", shown(path));
         }
         let create = |path: PathBuf| -> Result<ArrayFile> {

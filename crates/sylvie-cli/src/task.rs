@@ -64,8 +64,10 @@ impl Task {
             settings.apply(base);
         }
         let before = resume.is_some().then(|| settings.clone());
+        let mut edited_threads = None;
         if let (Some(run), Some(checkpoint)) = (&args.resume, &resume) {
             let edited = edited(run, checkpoint, &settings)?;
+            edited_threads = edited.threads.filter(|_| edited.threads != settings.threads);
             settings.apply(edited);
         }
         given.note(&args.flags);
@@ -74,8 +76,8 @@ impl Task {
             settings.parts = n_ranks;
         }
         if resume.is_some() {
-            // This machine may have other cores.
-            settings.threads = args.flags.threads;
+            // This machine may have other cores than the one whose number was written.
+            settings.threads = args.flags.threads.or(edited_threads);
         }
         let partition = partitioned::open(&mut settings, &given)?;
         match n_ranks {

@@ -152,7 +152,8 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let n_slots = Slots::<B>::count(settings.model.n_layers());
     let policy = &settings.exchange;
     let full = RowCodec::new(Width::F32);
-    let is_alike = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
+    let is_full = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
+    let is_alike = is_full && policy.boundary_sampling.is_none();
     CommNeeds { seed: settings.seed, n_slots, memory: policy.memory, is_alike }
 }
 

@@ -96,8 +96,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn matrix_to_assign(&self, n_rows: usize, n_cols: usize) -> Self::Matrix {
         self.zeros(n_rows, n_cols)
     }
-    /// Frees memory that is kept for matrices to come. Whoever asks for such next waits for new memory.
-    fn release_idle(&self) {}
     /// A matrix from `n_rows * n_cols` host values.
     fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> Self::Matrix;
     /// Host copy of a matrix, row after row.

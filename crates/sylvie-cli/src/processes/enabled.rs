@@ -121,18 +121,17 @@ fn train_as_rank(comm: &mut Mpi, args: &TrainArgs) -> Result<ExitCode> {
     let body = Body { run, input, settings: &train_settings, instruments, observer };
     let outcome = machine.run(comm, args.deadline(), body)?;
     let facts = facts(comm, &stopping)?;
+    let status = match (&results, outcome.end) {
+        (Some((recorder, _)), _) => recorder.conclude((settings, &prepared), &outcome, facts)?,
+        (None, End::Stopped) => ExitCode::from(stopping::status(facts.1)),
+        (None, _) => ExitCode::SUCCESS,
+    };
+    // After the model is written, which must not be lost with a trace that cannot be gathered.
     let traced = match &spans {
         Some(spans) => traces::gather(comm, spans.lines_of(rank)?)?,
         None => Vec::new(),
     };
-    let Some((recorder, trace)) = results else {
-        return Ok(match outcome.end {
-            End::Stopped => ExitCode::from(stopping::status(facts.1)),
-            _ => ExitCode::SUCCESS,
-        });
-    };
-    let status = recorder.conclude((settings, &prepared), &outcome, facts)?;
-    if let Some(file) = trace {
+    if let Some((_, Some(file))) = results {
         console.line(format!("trace in {}", shown(&file.write_lines(&traced)?)))?;
     }
     Ok(status)

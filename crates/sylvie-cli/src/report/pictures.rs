@@ -65,7 +65,7 @@ pub(super) fn curves(page: &mut Page, runs: &[Run]) -> Result<()> {
         y_scale: scale_of(&series),
         series,
     };
-    page.figure(&loss.svg()?, "Mean over the labelled training nodes. What is no number is a gap.");
+    page.figure(&loss.svg()?, "Mean over the labelled training nodes, by class weights where there are any. What is no number is a gap.");
     let mut metrics: Vec<String> = runs.iter().map(Run::metric).collect();
     metrics.sort();
     metrics.dedup();

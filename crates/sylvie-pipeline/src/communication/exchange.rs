@@ -142,14 +142,11 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
     }
 
     /// Encodes the rows of a job, and lists what must come.
-    pub(super) fn encode(&mut self, job: Job<B>) -> Result<Parcel<B>, TrainError> {
+    fn encode(&mut self, job: Job<B>) -> Result<Parcel<B>, TrainError> {
         let Job { call, slot, n_cols, parts, rows, stage, sample, mask, smoothing, .. } = job;
         let when = (call.purpose, call.epoch);
         let began = self.watch.now();
-        if self.n_under_way == 0 {
-            self.busy_since = began;
-        }
-        self.n_under_way += 1;
+        self.one_more_under_way();
         let plan = &stage.plan;
         let sends = match &rows {
             Rows::Own(own) => self.encode_own(call, plan, sample.as_deref(), parts, own)?,
@@ -183,7 +180,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
     }
 
     /// Sends encoded rows.
-    pub(super) fn send(&mut self, parcel: Parcel<B>) -> Result<Flight<B, C::Pending>, TrainError> {
+    fn send(&mut self, parcel: Parcel<B>) -> Result<Flight<B, C::Pending>, TrainError> {
         let Parcel { flight, sends, recvs } = parcel;
         let Flight { call, slot, n_cols, parts, stage, sample, mask, smoothing, sources, .. } =
             flight;
@@ -245,11 +242,35 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         self.deliver(&slots[slot], slot, smoothing, arrived);
         let activity = Activity::Decode(call.layer, call.pass);
         self.times.decode += self.watch.note(Lane::Communication, activity, when, began);
+        self.one_less_under_way();
+        Ok(())
+    }
+
+    fn one_more_under_way(&mut self) {
+        if self.n_under_way == 0 {
+            self.busy_since = self.watch.now();
+        }
+        self.n_under_way += 1;
+    }
+
+    fn one_less_under_way(&mut self) {
         self.n_under_way -= 1;
         if self.n_under_way == 0 {
             self.times.exchange += self.watch.now().saturating_sub(self.busy_since);
         }
-        Ok(())
+    }
+
+    /// Encodes the rows of a job to be sent later: until then nothing of it is under way.
+    pub(super) fn hold(&mut self, job: Job<B>) -> Result<Parcel<B>, TrainError> {
+        let parcel = self.encode(job)?;
+        self.one_less_under_way();
+        Ok(parcel)
+    }
+
+    /// Sends rows that were held.
+    pub(super) fn let_go(&mut self, held: Parcel<B>) -> Result<Flight<B, C::Pending>, TrainError> {
+        self.one_more_under_way();
+        self.send(held)
     }
 
     pub(super) fn take_times(&mut self) -> CommTimes {

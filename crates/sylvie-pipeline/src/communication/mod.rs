@@ -285,7 +285,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
                     self.complete(flight, &ends.slots)?;
                 }
                 Delivery::WhenThere => aloft.flights.push(self.start(job)?),
-                Delivery::AfterFigures => aloft.held = Some(self.encode(job)?),
+                Delivery::AfterFigures => aloft.held = Some(self.hold(job)?),
             },
             Command::Reduce { epoch, layer, mut values } => {
                 let start = self.watch.now();
@@ -319,7 +319,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
     /// Sends what was held back.
     fn release(&mut self, aloft: &mut Aloft<B, C::Pending>) -> Result<(), TrainError> {
         if let Some(parcel) = aloft.held.take() {
-            aloft.flights.push(self.send(parcel)?);
+            aloft.flights.push(self.let_go(parcel)?);
         }
         Ok(())
     }

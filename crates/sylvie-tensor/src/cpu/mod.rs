@@ -85,9 +85,6 @@ impl Backend for CpuBackend {
     fn matrix_to_assign(&self, n_rows: usize, n_cols: usize) -> CpuMatrix {
         CpuMatrix::to_assign(&self.pool, n_rows, n_cols)
     }
-    fn release_idle(&self) {
-        self.pool.release_idle();
-    }
     fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> CpuMatrix {
         CpuMatrix::from_values(&self.pool, n_rows, n_cols, values)
     }

@@ -118,13 +118,6 @@ impl Pool {
     pub(crate) fn buffer_use(&self) -> BufferUse {
         self.lock().buffer_use
     }
-
-    /// Frees what lies idle.
-    pub(crate) fn release_idle(&self) {
-        let freed = self.lock().take_idle();
-        // Outside of the lock.
-        drop(freed);
-    }
 }
 
 impl Shelves {
@@ -164,12 +157,6 @@ impl Shelves {
         let shelf = self.classes.entry(class(buffer.len())).or_default();
         shelf.n_in_use -= 1;
         shelf.idle.push(Idle { buffer, since });
-    }
-
-    /// Takes out all that lies idle.
-    fn take_idle(&mut self) -> Vec<Idle> {
-        self.buffer_use.idle_bytes = 0;
-        self.classes.values_mut().flat_map(|shelf| shelf.idle.drain(..)).collect()
     }
 
     /// Takes out what lay idle for too long.
@@ -280,19 +267,6 @@ mod tests {
             pool.give_back(buffer);
         }
         assert_eq!(pool.buffer_use().idle_bytes, 8000);
-    }
-
-    #[test]
-    fn idle_buffers_are_released_and_those_in_use_kept() {
-        let pool = Pool::default();
-        let (held, idle) = (filled(&pool, 3000), filled(&pool, 50_000));
-        pool.give_back(idle);
-        pool.release_idle();
-        let found = pool.buffer_use();
-        assert_eq!((found.n_allocated, found.in_use_bytes, found.idle_bytes), (2, 12_000, 0));
-        pool.give_back(held);
-        assert_eq!(pool.buffer_use().idle_bytes, 12_000);
-        assert_eq!(pool.take(3000).capacity(), 3000);
     }
 
     #[test]
