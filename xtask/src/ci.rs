@@ -12,8 +12,8 @@ use crate::surroundings::{DATA_DIR, MPI_LAUNCHER, REFERENCE_DIR, Surroundings};
 /// The test command that README.md names, less the word cargo.
 const README_TEST: &str = "test --workspace";
 
-/// The steps, quickest to fail first. All builds but the trainings' share one profile's
-/// dependencies, and no step has features of its own: each set of either compiles everything anew.
+/// The steps, quickest to fail first. All builds share one profile's dependencies, and no step but the
+/// lints has features of its own: each set of either compiles everything anew.
 pub(crate) fn plan(surroundings: &Surroundings, scratch: &Path) -> Vec<Step> {
     // With a feature more where there is an MPI library: one build of all tests is enough.
     let features = surroundings.mpi.as_ref().map_or("", |_| " --features sylvie-cli/mpi");
@@ -93,7 +93,7 @@ mod tests {
                 "cargo clippy --workspace -- -D warnings",
                 "cargo test --workspace",
                 "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps",
-                "cargo run --release -- train --out scratch/synthetic",
+                "cargo run --profile test -- train --out scratch/synthetic",
             ]
         );
     }
@@ -116,7 +116,7 @@ mod tests {
                  sylvie-cli/mpi",
                 "SYLVIE_REFERENCE_DIR=\"cases\" cargo test --workspace --features sylvie-cli/mpi --tests \
                  reference::",
-                "cargo run --release -- train --parts 4 --preset sylvie-s --normalize standard \
+                "cargo run --profile test -- train --parts 4 --preset sylvie-s --normalize standard \
                  --epochs 60 --out scratch/amazon_photo --data graphs/npz/amazon_photo.npz",
                 "cargo xtask python-check",
             ]

@@ -33,7 +33,8 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     let scratch = tempfile::tempdir().context("no folder for the files")?;
     let folder = scratch.path();
     for format in FORMATS {
-        let convert = format!("run --quiet --release -- convert --data {DATA} --to {format} --out");
+        let convert =
+            format!("run --quiet --profile test -- convert --data {DATA} --to {format} --out");
         Step::cargo(&convert).argument(folder.join(format)).run(root)?;
     }
     let mut script = Command::new(python);
@@ -43,7 +44,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     let expected: BTreeMap<String, [u64; 4]> = serde_json::from_str(&text)?;
     ensure!(!expected.is_empty(), "Python wrote no data set");
     for (name, sizes) in &expected {
-        let info = Step::cargo("run --quiet --release -- info --json --data");
+        let info = Step::cargo("run --quiet --profile test -- info --json --data");
         let output = info.argument(folder.join(name)).output(root).with_context(|| name.clone())?;
         let info: Value = serde_json::from_str(&output).with_context(|| name.clone())?;
         let found = ["nodes", "edges", "features", "classes"].map(|key| info[key].as_u64());

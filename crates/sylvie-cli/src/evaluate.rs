@@ -1,6 +1,6 @@
 //! `sylvie evaluate`, and what it shares with `sylvie predict`.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use sylvie::comm::Communicator as _;
@@ -37,7 +37,14 @@ impl Trained {
     /// A run folder that is not whole, a graph that cannot be read, or two that do not fit.
     pub(crate) fn load(args: TrainedArgs, console: Console) -> Result<Self> {
         let run = args.run.clone();
-        let file = ModelFile::read(&run.join(MODEL))?;
+        let model = run.join(MODEL);
+        ensure!(
+            model.exists() || !run.join(SETTINGS).exists(),
+            "{}: no model yet, for the run is not over; `train --resume {}` goes on where it has checkpoints",
+            shown(&model),
+            shown(&run)
+        );
+        let file = ModelFile::read(&model)?;
         let is_its_own = args.data.is_none();
         let (settings, partition) = settings(args)?;
         if let Some(folder) = partition {

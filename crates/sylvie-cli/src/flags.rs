@@ -120,7 +120,7 @@ pub(crate) struct RunFlags {
     /// What each class counts in the loss: none (all the same), balanced (rare classes more: training nodes
     /// over classes times the class's own; where nodes have several, zeros over ones for the ones), or a
     /// number above 0 a class, as in 1,2.5. [default: none]
-    #[arg(long, value_name = "WEIGHTS", help_heading = "Training", allow_negative_numbers = true)]
+    #[arg(long, value_name = "WEIGHTS", help_heading = "Training", allow_hyphen_values = true)]
     pub(crate) class_weights: Option<ClassWeights>,
     /// Seed of weights, dropout, rounding and partitioner. [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",

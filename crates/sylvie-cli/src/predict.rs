@@ -118,7 +118,11 @@ impl Files {
                 shown(path)
             );
             let is_twice = (0..at).filter_map(given).any(|other| aside::is_same_place(other, path));
-            ensure!(!is_twice, "{}: is another file; take another name for {flag}", shown(path));
+            ensure!(
+                !is_twice,
+                "{}: is another output too; take another name for {flag}",
+                shown(path)
+            );
         }
         let create = |path: PathBuf| -> Result<ArrayFile> {
             Ok(ArrayFile { file: AsideFile::create(&path)?, path })

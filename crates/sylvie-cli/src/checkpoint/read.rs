@@ -51,6 +51,8 @@ impl Resumable {
                     shown(&aside)
                 );
             }
+            let is_run = run.join(crate::run_folder::SETTINGS).exists();
+            ensure!(is_run, "{}: no folder of a run: it has no run.toml", shown(run));
             bail!("{}: no checkpoint; --checkpoint-every of `train` makes them", shown(run));
         };
         let read = file::read::<SharedHead>(&folder.join(SHARED));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::program::{GRAPH, computed, fail, objects, run, train};
 
-const SETTINGS: &str = "--epochs 4 --eval-every 2 --hidden 16 --heads 2 --parts 2";
+const SETTINGS: &str = "--epochs 4 --eval-every 2 --hidden 16 --parts 2";
 
 /// LD_LIBRARY_PATH with a folder before what is there.
 pub(crate) fn library_path(first: &Path) -> std::ffi::OsString {
@@ -66,7 +66,7 @@ fn losses_on_devices_are_the_hosts() {
     for (name, policy) in [
         ("gcn", "--model gcn --preset vanilla"),
         ("sage", "--model sage --preset sylvie-s"),
-        ("gat", "--model gat --preset sylvie-a"),
+        ("gat", "--model gat --heads 2 --preset sylvie-a"),
     ] {
         let place = |how: &str| folder.path().join(format!("{name}-{how}"));
         let words = format!("--data {GRAPH} {policy} {SETTINGS}");
