@@ -210,7 +210,7 @@ fn ordered(context: Context<'_>, section: &mut Section) {
         Case {
             name: context.name(cell, layout),
             holds: all.map(|all| is_falling(&all)),
-            found: found.join(" > ?"),
+            found: found.join(", "),
         }
     });
     let words: Vec<String> = named.iter().map(ToString::to_string).collect();
