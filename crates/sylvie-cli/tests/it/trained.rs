@@ -128,8 +128,10 @@ fn embeddings_are_what_the_last_layer_reads() {
     }
     let refused = |words: &str| fail(&format!("predict --run {} {words}", run.display())).1;
     let out = folder.path().join("out").display().to_string();
-    let twice = refused(&format!("--out {out} --embeddings {out}"));
-    assert!(twice.contains("another name for --embeddings"), "{twice}");
+    for spelled in [out.clone(), format!("{}/../out", run.display())] {
+        let twice = refused(&format!("--out {out} --embeddings {spelled}"));
+        assert!(twice.contains("another name for --embeddings"), "{twice}");
+    }
     train(&run, &format!("--overwrite --data {GRAPH} --layers 1"));
     let shallow = refused(&format!("--out {out} --embeddings {out}.hidden"));
     assert!(shallow.contains("one layer"), "{shallow}");
