@@ -2,7 +2,7 @@
 
 use sylvie::gnn::ModelKind;
 use sylvie::pipeline::Preset;
-use sylvie_report::{ReportError, Table};
+use sylvie_report::{Arrangement, BarChart, Bars, ReportError, Table};
 
 use super::definition::{Effort, Item};
 use super::rules::Outcome;
@@ -70,6 +70,25 @@ impl Section {
 
     pub(crate) fn chart(&mut self, svg: Result<String, ReportError>, caption: &str) {
         self.charts.push(Chart { svg, caption: caption.to_owned() });
+    }
+
+    /// Adds bars of shares of an epoch, a group after the other, a list of values a name.
+    pub(crate) fn shares(
+        &mut self,
+        (title, caption): (&str, &str),
+        groups: Vec<String>,
+        names: &[&str],
+        values: Vec<Vec<Option<f64>>>,
+    ) {
+        let bars = names.iter().zip(values);
+        let chart = BarChart {
+            title: title.to_owned(),
+            y_label: "% of an epoch".to_owned(),
+            groups,
+            bars: bars.map(|(name, values)| Bars { name: (*name).to_owned(), values }).collect(),
+            arrangement: Arrangement::Stacked,
+        };
+        self.chart(chart.svg(), caption);
     }
 
     pub(crate) fn figure(&mut self, name: &[&str], value: Option<f64>, unit: &str) {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result};
 use sylvie::comm::{Communicator as _, ThreadOptions, Threads, run_ranks};
-use sylvie::gnn::{ClassWeights, ModelConfig};
+use sylvie::gnn::ModelConfig;
 use sylvie::pipeline::{
-    Clock, EpochRecord, ExchangePolicy, Instruments, ObserverError, TrainSettings, train,
+    EpochRecord, ExchangePolicy, Instruments, ObserverError, TrainSettings, train,
 };
 use sylvie::tensor::{CpuBackend, Wire};
 
@@ -38,14 +38,6 @@ pub(crate) struct EpochPoint {
     pub(crate) val: Option<f64>,
 }
 
-struct RunClock(Instant);
-
-impl Clock for RunClock {
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
 /// Trains.
 ///
 /// # Errors
@@ -58,20 +50,15 @@ pub(crate) fn curve(
     effort: &Effort,
 ) -> Result<Curve> {
     let settings = TrainSettings {
-        model: model.clone(),
-        exchange: policy.clone(),
         n_epochs: effort.epochs,
-        learning_rate: 0.01,
-        weight_decay: 0.0,
-        class_weights: ClassWeights::None,
         seed,
         eval_every: effort.eval_every,
-        patience: None,
         metric: split.metric,
-        initial_weights: None,
+        ..TrainSettings::new(model.clone(), policy.clone())
     };
     let options = ThreadOptions { deadline: Duration::from_secs(3600), ..ThreadOptions::default() };
-    let clock = RunClock(Instant::now());
+    let began = Instant::now();
+    let clock = || began.elapsed();
     let points = Mutex::new(Vec::new());
     type Comm = Threads<<CpuBackend as Wire>::Bytes>;
     let outcomes = run_ranks(split.inputs.len(), &options, |comm: &mut Comm| {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
 use sylvie::comm::{Communicator as _, LinkModel, Purpose, ThreadOptions, Threads, run_ranks};
-use sylvie::gnn::{ClassWeights, ModelConfig};
+use sylvie::gnn::ModelConfig;
 use sylvie::pipeline::{
-    Activity, Checkpoints, Clock, EpochRecord, ExchangePolicy, Instruments, Lane, Observer,
-    ObserverError, Span, Step, Tracer, TrainSettings, train_with_checkpoints,
+    Activity, Checkpoints, EpochRecord, ExchangePolicy, Instruments, Lane, Observer, ObserverError,
+    Span, Step, Tracer, TrainSettings, train_with_checkpoints,
 };
 use sylvie::tensor::{CpuBackend, Wire};
 
@@ -44,14 +44,6 @@ pub(crate) struct Outcome {
     pub(crate) last_epoch: Vec<Vec<Span>>,
 }
 
-struct RunClock(Instant);
-
-impl Clock for RunClock {
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
 /// Keeps all spans, a list a rank.
 struct Spans(Vec<Mutex<Vec<Span>>>);
 
@@ -74,21 +66,15 @@ pub(crate) fn run(
     let n_ranks = subject.split.inputs.len();
     let n_epochs = epochs.n_warm + epochs.n_measured;
     let settings = TrainSettings {
-        model: subject.model.clone(),
-        exchange: subject.policy.clone(),
         n_epochs: n_epochs as u32 + 1,
-        learning_rate: 0.01,
-        weight_decay: 0.0,
-        class_weights: ClassWeights::None,
-        seed: 1,
         eval_every: u32::MAX,
-        patience: None,
         metric: subject.split.metric,
-        initial_weights: None,
+        ..TrainSettings::new(subject.model.clone(), subject.policy.clone())
     };
     let deadline = Duration::from_secs(3600);
     let options = ThreadOptions { deadline, link, ..ThreadOptions::default() };
-    let clock = RunClock(Instant::now());
+    let began = Instant::now();
+    let clock = || began.elapsed();
     let spans = Spans((0..n_ranks).map(|_| Mutex::default()).collect());
     let ends = Mutex::new(Vec::new());
     // Raised in the epoch before the last, so that every rank finds it raised in that one or not.
@@ -100,7 +86,7 @@ pub(crate) fn run(
         let mut note = |record: &EpochRecord| -> Result<(), ObserverError> {
             if is_first {
                 let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
-                ends.push((clock.now(), record.clone()));
+                ends.push((began.elapsed(), record.clone()));
                 stop.store(ends.len() + 1 >= n_epochs, Ordering::Relaxed);
             }
             Ok(())

@@ -2,12 +2,9 @@
 
 use sylvie::pipeline::Preset;
 
-use super::accuracy::{against, scores};
+use super::accuracy::{FIGURE, against, scores};
 use crate::paper::rules::{is_visibly_worse, mean};
 use crate::paper::section::{Context, Section, number};
-
-/// The figure's name in definitions.
-const FIGURE: &str = "test score, %";
 
 pub(super) fn section(context: Context<'_>) -> Section {
     let Context { item, .. } = context;

@@ -8,7 +8,7 @@ use crate::paper::runs::Cell;
 use crate::paper::section::{Case, Context, Section, number};
 
 /// The figure's name in definitions.
-const FIGURE: &str = "test score, %";
+pub(super) const FIGURE: &str = "test score, %";
 
 pub(super) fn section(context: Context<'_>) -> Section {
     let Context { item, .. } = context;

@@ -1,7 +1,6 @@
 //! How much of a one-bit epoch is quantising and dequantising.
 
 use sylvie::pipeline::Preset;
-use sylvie_report::{Arrangement, BarChart, Bars};
 
 use super::breakdown::Breakdown;
 use crate::paper::section::{Case, Context, Section, percent};
@@ -42,15 +41,12 @@ pub(super) fn section(context: Context<'_>) -> Section {
          of all-reduce."
     );
     section.table(&caption, &headings, rows);
-    let bars = Breakdown::NAMES.iter().zip(values);
-    let chart = BarChart {
-        title: item.title.clone(),
-        y_label: "% of an epoch".to_owned(),
+    section.shares(
+        (&item.title, &format!("Where an epoch of {name} goes.")),
         groups,
-        bars: bars.map(|(name, values)| Bars { name: (*name).to_owned(), values }).collect(),
-        arrangement: Arrangement::Stacked,
-    };
-    section.chart(chart.svg(), &format!("Where an epoch of {name} goes."));
+        &Breakdown::NAMES,
+        values,
+    );
     let rule = "quantising and dequantising together take less than communication, and less than computing";
     section.claim(item, "the codec is a small part of an epoch", rule, cases);
     fewer_hosts(context, name, &mut section);

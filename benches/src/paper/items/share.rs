@@ -1,7 +1,5 @@
 //! How much of an epoch in full precision is communication.
 
-use sylvie_report::{Arrangement, BarChart, Bars};
-
 use super::breakdown::Breakdown;
 use crate::paper::section::{Case, Context, Section, percent};
 
@@ -35,15 +33,7 @@ pub(super) fn section(context: Context<'_>) -> Section {
     let headings = ["", "communication", "computing", "all-reduce"];
     section.table("Shares of an epoch in full precision.", &headings, rows);
     let names = ["communication", "computing", "all-reduce"];
-    let bars = names.iter().zip(values);
-    let chart = BarChart {
-        title: item.title.clone(),
-        y_label: "% of an epoch".to_owned(),
-        groups,
-        bars: bars.map(|(name, values)| Bars { name: (*name).to_owned(), values }).collect(),
-        arrangement: Arrangement::Stacked,
-    };
-    section.chart(chart.svg(), "Where an epoch in full precision goes.");
+    section.shares((&item.title, "Where an epoch in full precision goes."), groups, &names, values);
     section.claim(
         item,
         "communication dominates training in full precision",

@@ -1,7 +1,6 @@
 //! Bytes of an epoch, and where its time goes.
 
 use sylvie::pipeline::Preset;
-use sylvie_report::{Arrangement, BarChart, Bars};
 
 use super::breakdown::Breakdown;
 use crate::paper::rules::{TOLERANCE, is_close};
@@ -104,15 +103,12 @@ fn times(context: Context<'_>, section: &mut Section) {
     let caption = "Shares of an epoch, of the threads that compute. The paper, Reddit, SAGE, Sylvie-S on two servers: communication \
                    75.3 %, computing 12.1 %, all-reduce 6.7 %, quantise 3.7 %, dequantise 2.2 %.";
     section.table(caption, &headings, rows);
-    let bars = Breakdown::NAMES.iter().zip(values);
-    let chart = BarChart {
-        title: "where an epoch goes".to_owned(),
-        y_label: "% of an epoch".to_owned(),
+    section.shares(
+        ("where an epoch goes", "Shares of an epoch."),
         groups,
-        bars: bars.map(|(name, values)| Bars { name: (*name).to_owned(), values }).collect(),
-        arrangement: Arrangement::Stacked,
-    };
-    section.chart(chart.svg(), "Shares of an epoch.");
+        &Breakdown::NAMES,
+        values,
+    );
     let (claim, rule) = (
         "at one bit, too, communication is the largest part of an epoch",
         "its share is above that of each other part",

@@ -34,6 +34,13 @@ pub(super) struct Exchanger<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
 
 /// An exchange under way.
 pub(super) struct Flight<B: Wire, P> {
+    terms: Terms<B>,
+    pending: P,
+    sent: Duration,
+}
+
+/// What an exchange is about, and what becomes of the rows that come.
+struct Terms<B: Wire> {
     call: Call,
     slot: usize,
     n_cols: usize,
@@ -44,19 +51,17 @@ pub(super) struct Flight<B: Wire, P> {
     smoothing: Smoothing,
     /// Numbers of the halo blocks, or of the planned sends, whose rows come.
     sources: Vec<usize>,
-    pending: P,
-    sent: Duration,
 }
 
 impl<B: Wire, P> Flight<B, P> {
     pub(super) fn slot(&self) -> usize {
-        self.slot
+        self.terms.slot
     }
 }
 
 /// Encoded rows of an exchange that has not been started.
 pub(super) struct Parcel<B: Wire> {
-    flight: Flight<B, ()>,
+    terms: Terms<B>,
     sends: Vec<Outgoing<B::Bytes>>,
     recvs: Vec<Incoming>,
 }
@@ -65,7 +70,7 @@ impl<B: Wire> Parcel<B> {
     /// Counts what will be sent.
     pub(super) fn count(&self, traffic: &mut Traffic) {
         for message in &self.sends {
-            traffic.record(self.flight.call.tag(), message.payload_bytes, message.metadata_bytes);
+            traffic.record(self.terms.call.tag(), message.payload_bytes, message.metadata_bytes);
         }
     }
 }
@@ -162,50 +167,23 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         let activity = Activity::Encode(call.layer, call.pass);
         self.times.encode += self.watch.note(Lane::Communication, activity, when, began);
         let sources = awaited.iter().map(|message| message.source).collect();
-        let sent = self.watch.now();
-        let flight = Flight {
-            call,
-            slot,
-            n_cols,
-            parts,
-            stage,
-            sample,
-            mask,
-            smoothing,
-            sources,
-            pending: (),
-            sent,
-        };
-        Ok(Parcel { flight, sends, recvs })
+        let terms = Terms { call, slot, n_cols, parts, stage, sample, mask, smoothing, sources };
+        Ok(Parcel { terms, sends, recvs })
     }
 
     /// Sends encoded rows.
     fn send(&mut self, parcel: Parcel<B>) -> Result<Flight<B, C::Pending>, TrainError> {
-        let Parcel { flight, sends, recvs } = parcel;
-        let Flight { call, slot, n_cols, parts, stage, sample, mask, smoothing, sources, .. } =
-            flight;
+        let Parcel { terms, sends, recvs } = parcel;
+        let call = terms.call;
         let pending = self.comm.start(call.tag(), sends, &recvs).map_err(comm_error(call))?;
-        let sent = self.watch.now();
-        Ok(Flight {
-            call,
-            slot,
-            n_cols,
-            parts,
-            stage,
-            sample,
-            mask,
-            smoothing,
-            sources,
-            pending,
-            sent,
-        })
+        Ok(Flight { terms, pending, sent: self.watch.now() })
     }
 
     pub(super) fn has_arrived(
         &mut self,
         flight: &Flight<B, C::Pending>,
     ) -> Result<bool, TrainError> {
-        self.comm.is_ready(&flight.pending).map_err(comm_error(flight.call))
+        self.comm.is_ready(&flight.pending).map_err(comm_error(flight.terms.call))
     }
 
     /// Waits for the rows of an exchange, decodes and delivers them.
@@ -214,8 +192,8 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         flight: Flight<B, C::Pending>,
         slots: &[Sender<Arrived<B>>],
     ) -> Result<(), TrainError> {
-        let Flight { call, slot, n_cols, parts, stage, sample, mask, smoothing, .. } = flight;
-        let Flight { sources, pending, sent, .. } = flight;
+        let Flight { terms, pending, sent } = flight;
+        let Terms { call, slot, n_cols, parts, stage, sample, mask, smoothing, sources } = terms;
         let when = (call.purpose, call.epoch);
         let received = self.comm.wait(pending).map_err(comm_error(call))?;
         self.watch.note(Lane::Network, Activity::Transfer(call.layer, call.pass), when, sent);

@@ -85,7 +85,7 @@ impl<B: Wire> CommHandle<B> {
     /// The sum of a count over the ranks.
     pub(crate) fn sum(&self, epoch: u32, value: u64) -> Result<u64, TrainError> {
         let all = self.all_gather(epoch, value.to_le_bytes().to_vec())?;
-        sum_counts(self.rank, &all)
+        sum_counts(self.rank, &all, 1).map(|sums| sums[0])
     }
 
     /// What was sent, and what the communication thread did, since this was last asked.
@@ -117,13 +117,22 @@ impl<B: Wire> CommHandle<B> {
     }
 }
 
-/// Adds up gathered counts.
-fn sum_counts(rank: usize, all: &[Vec<u8>]) -> Result<u64, TrainError> {
-    let mut sum = 0_u64;
+/// Adds up gathered lists of `n_values` counts.
+pub(crate) fn sum_counts(
+    rank: usize,
+    all: &[Vec<u8>],
+    n_values: usize,
+) -> Result<Vec<u64>, TrainError> {
+    let mut sums = vec![0_u64; n_values];
     for (peer, bytes) in all.iter().enumerate() {
-        let word = bytes.first_chunk::<8>();
-        let added = word.and_then(|word| sum.checked_add(u64::from_le_bytes(*word)));
-        sum = added.ok_or(TrainError::Damaged { rank, peer, what: "counts" })?;
+        let damaged = || TrainError::Damaged { rank, peer, what: "counts" };
+        let (words, rest) = bytes.as_chunks::<8>();
+        if words.len() != n_values || !rest.is_empty() {
+            return Err(damaged());
+        }
+        for (sum, word) in sums.iter_mut().zip(words) {
+            *sum = sum.checked_add(u64::from_le_bytes(*word)).ok_or_else(damaged)?;
+        }
     }
-    Ok(sum)
+    Ok(sums)
 }

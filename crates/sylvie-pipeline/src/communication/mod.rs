@@ -35,7 +35,7 @@ use crate::state::HostRows;
 pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight, Parcel};
-pub(crate) use handle::CommHandle;
+pub(crate) use handle::{CommHandle, sum_counts};
 pub(crate) use smoothing::Averages;
 
 /// Which exchange, at which precision.

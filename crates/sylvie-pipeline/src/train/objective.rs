@@ -5,6 +5,7 @@ use sylvie_gnn::{ClassCounts, ClassWeights, Targets, loss_divisor};
 use sylvie_graph::Role;
 use sylvie_tensor::Wire;
 
+use crate::communication::sum_counts;
 use crate::error::TrainError;
 use crate::part_data::PartData;
 
@@ -59,17 +60,5 @@ pub(super) fn sum_before<C: Communicator>(comm: &mut C, value: u64) -> Result<u6
 fn sums_before<C: Communicator>(comm: &mut C, values: &[u64]) -> Result<Vec<u64>, TrainError> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let all = comm.all_gather(&bytes).map_err(|source| TrainError::SetUp { source })?;
-    let rank = comm.rank();
-    let mut sums = vec![0_u64; values.len()];
-    for (peer, bytes) in all.iter().enumerate() {
-        let damaged = || TrainError::Damaged { rank, peer, what: "counts" };
-        let (words, rest) = bytes.as_chunks::<8>();
-        if words.len() != sums.len() || !rest.is_empty() {
-            return Err(damaged());
-        }
-        for (sum, word) in sums.iter_mut().zip(words) {
-            *sum = sum.checked_add(u64::from_le_bytes(*word)).ok_or_else(damaged)?;
-        }
-    }
-    Ok(sums)
+    sum_counts(comm.rank(), &all, values.len())
 }
