@@ -219,7 +219,7 @@ pub(crate) struct Effort {
     /// Pairs of data set and model; without any, all of the item's.
     #[serde(default)]
     pub(crate) cells: Vec<(String, String)>,
-    /// Epochs of a timed run that are not counted.
+    /// Epochs of a timed run over its link that are not counted; 8 without a link come before them.
     #[serde(default)]
     pub(crate) warm_epochs: usize,
     /// Seconds that the epochs measured of a timed run may take; one at least is measured.
