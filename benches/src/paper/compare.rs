@@ -1,14 +1,14 @@
 //! Figures beside those of an earlier record.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use sylvie_report::Table;
 
 use super::record::FIGURES;
 use super::section::{Figure, number};
+use super::stored::lines;
 
 /// The figures of a record, by name.
 pub(crate) type Named = BTreeMap<String, (f64, String)>;
@@ -19,42 +19,8 @@ pub(crate) type Named = BTreeMap<String, (f64, String)>;
 /// A file that is not there or not of figures, with the line.
 pub(crate) fn read(path: &Path) -> Result<Named> {
     let file: PathBuf = if path.is_dir() { path.join(FIGURES) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    parse(&text).with_context(|| format!("{} is no file of figures", file.display()))
-}
-
-fn parse(text: &str) -> Result<Named> {
-    let mut lines = text.lines();
-    let heading = lines.next().unwrap_or_default();
-    ensure!(heading == "name,value,unit", "line 1 is not name,value,unit");
-    let mut figures = Named::new();
-    for (number, line) in (2..).zip(lines) {
-        let figure = figure(line).with_context(|| format!("line {number}: {line}"))?;
-        figures.insert(figure.name, (figure.value, figure.unit));
-    }
-    Ok(figures)
-}
-
-/// A line `"name",value,"unit"`; quotes inside are doubled.
-fn figure(line: &str) -> Result<Figure> {
-    let (name, rest) = unquoted(line)?;
-    let rest = rest.strip_prefix(',').context("no comma after the name")?;
-    let (value, rest) = rest.split_once(',').context("no comma after the value")?;
-    let (unit, rest) = unquoted(rest)?;
-    ensure!(rest.is_empty(), "something after the unit");
-    Ok(Figure { name, value: value.parse().context("no number")?, unit })
-}
-
-fn unquoted(text: &str) -> Result<(String, &str)> {
-    let inner = text.strip_prefix('"').context("no quote")?;
-    let mut from = 0;
-    loop {
-        let at = from + inner[from..].find('"').context("no closing quote")?;
-        match inner[at + 1..].strip_prefix('"') {
-            Some(_) => from = at + 2,
-            None => return Ok((inner[..at].replace("\"\"", "\""), &inner[at + 1..])),
-        }
-    }
+    let figures: Vec<Figure> = lines(&file)?;
+    Ok(figures.into_iter().map(|Figure { name, value, unit }| (name, (value, unit))).collect())
 }
 
 /// A table of all figures, before and now.
@@ -90,7 +56,7 @@ fn row(
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, parse, read, table};
+    use super::{Figure, read, table};
     use crate::paper::record::figures_csv;
 
     fn figures() -> [Figure; 3] {
@@ -123,11 +89,16 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_refused_with_its_line() {
-        let refused = |text: &str| format!("{:#}", parse(text).unwrap_err());
-        assert!(refused("").contains("line 1"));
-        assert!(refused("name,value,unit\n\"a\",1,\"\"\n\"b\",x,\"\"").contains("line 3"));
-        for line in ["a,1,b", "\"a", "\"a\" 1", "\"a\",1", "\"a\",1,\"b\"c"] {
-            assert!(refused(&format!("name,value,unit\n{line}")).contains("line 2"), "{line}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figures.csv");
+        for (text, expected) in [
+            ("name,unit\n\"a\",\"\"\n", "missing field `value`"),
+            ("name,value,unit\n\"a\",1,\"\"\n\"b\",x,\"\"\n", "line: 3"),
+            ("name,value,unit\n\"a\",1\n", "line: 2"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = format!("{:#}", read(&path).unwrap_err());
+            assert!(error.contains("figures.csv") && error.contains(expected), "{error}");
         }
         let missing = read(std::path::Path::new("no/such/record")).unwrap_err();
         assert!(format!("{missing:#}").contains("no/such/record"));

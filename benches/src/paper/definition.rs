@@ -94,6 +94,9 @@ pub(crate) struct Hidden {
     pub(crate) paper: usize,
     pub(crate) quick: usize,
     pub(crate) full: usize,
+    /// Those of the full run's runs over a link, where they are more: what the sums of weight gradients and a row's
+    /// metadata weigh depends on them, scores hardly.
+    pub(crate) timed: Option<usize>,
 }
 
 /// A figure or table of the paper.

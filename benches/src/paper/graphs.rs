@@ -121,10 +121,11 @@ impl Graphs {
     }
 
     /// Columns between layers.
-    pub(crate) fn hidden(&self, hidden: Hidden) -> usize {
-        match self.mode {
-            Mode::Quick => hidden.quick,
-            Mode::Full => hidden.full,
+    pub(crate) fn hidden(&self, hidden: Hidden, purpose: Use) -> usize {
+        match (self.mode, purpose) {
+            (Mode::Quick, _) => hidden.quick,
+            (Mode::Full, Use::Trained) => hidden.full,
+            (Mode::Full, Use::Timed) => hidden.timed.unwrap_or(hidden.full),
         }
     }
 
@@ -132,11 +133,16 @@ impl Graphs {
     ///
     /// # Errors
     /// A set that has none of that kind.
-    pub(crate) fn model(&self, set: &Set, kind: ModelKind, split: &Split) -> Result<ModelConfig> {
+    pub(crate) fn model(
+        &self,
+        set: &Set,
+        kind: ModelKind,
+        (split, purpose): (&Split, Use),
+    ) -> Result<ModelConfig> {
         let network = set.networks.get(&kind.to_string());
         let Network { layers, linear, hidden, dropout } =
             *network.with_context(|| format!("no {kind} on {}", set.title))?;
-        let mut widths = vec![self.hidden(hidden); layers + 1];
+        let mut widths = vec![self.hidden(hidden, purpose); layers + 1];
         (widths[0], widths[layers]) = (split.n_features, split.n_classes);
         let (n_linear, norm) = (linear, NormKind::Layer);
         let model = ModelConfig { kind, widths, n_linear, n_heads: 1, dropout, norm };

@@ -9,6 +9,7 @@ pub(crate) mod record;
 mod rules;
 mod runs;
 pub(crate) mod section;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod training;
@@ -24,8 +25,9 @@ use definition::{Definitions, Item};
 use graphs::{Graphs, Mode};
 use page::{Preface, page, verdicts};
 use record::{Record, today};
-use runs::{Runner, Why};
+use runs::{Results, Runner, Why};
 use section::{Claim, Context, Figure, Section};
+use stored::Settings;
 
 /// Where definitions and records are, in the repository that this was built from.
 pub(crate) const BENCHES: &str = env!("CARGO_MANIFEST_DIR");
@@ -34,7 +36,7 @@ pub(crate) const BENCHES: &str = env!("CARGO_MANIFEST_DIR");
 #[derive(Debug, Args)]
 pub(crate) struct PaperArguments {
     /// Smaller graphs, narrower networks, fewer epochs and seeds: half an hour at most on two cores, where all of it takes
-    /// hours.
+    /// two hours.
     #[arg(long)]
     quick: bool,
     /// Only these items [default: all].
@@ -55,9 +57,29 @@ pub(crate) struct PaperArguments {
     /// Folder of records [default: benches/record].
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Goes on with a record that was ended or is to have more items: the runs that it has are kept. Its
+    /// definitions must be the same; `--data` is to be given again.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["quick", "scale", "name", "out"])]
+    resume: Option<PathBuf>,
     /// Folder of definitions [default: benches/experiments].
     #[arg(long, value_name = "FOLDER")]
     definitions: Option<PathBuf>,
+}
+
+impl PaperArguments {
+    /// A new record, or the one to be gone on with, and the runs in it.
+    fn record(&self, definitions: &Definitions) -> Result<(Record, Settings, Results)> {
+        if let Some(folder) = &self.resume {
+            let settings = stored::settings(folder)?;
+            let record = Record::resume(folder, definitions)?;
+            return Ok((record, settings, stored::results(folder)?));
+        }
+        let default = if self.quick { "quick" } else { "full" };
+        let name = format!("{}-{}", today(), self.name.as_deref().unwrap_or(default));
+        let parent = self.out.clone().unwrap_or_else(|| Path::new(BENCHES).join("record"));
+        let record = Record::create(&parent, &name)?;
+        Ok((record, Settings { quick: self.quick, scale: self.scale }, Results::default()))
+    }
 }
 
 /// What a reader has to know of every figure.
@@ -78,8 +100,8 @@ const NOTES: [&str; 3] = [
 /// # Errors
 /// Definitions, arguments or an earlier record that cannot be read; files that cannot be written; after all items, runs that failed.
 pub(crate) fn measure(arguments: &PaperArguments) -> Result<()> {
-    let benches = Path::new(BENCHES);
-    let folder = arguments.definitions.clone().unwrap_or_else(|| benches.join("experiments"));
+    let default = || Path::new(BENCHES).join("experiments");
+    let folder = arguments.definitions.clone().unwrap_or_else(default);
     let definitions = Definitions::read(&folder)?;
     let items = chosen(&definitions, &arguments.item)?;
     let before = arguments.compare.as_deref().map(compare::read).transpose()?;
@@ -87,19 +109,17 @@ pub(crate) fn measure(arguments: &PaperArguments) -> Result<()> {
     if let Some(folder) = &arguments.data {
         ensure!(folder.is_dir(), "--data {} is no folder", folder.display());
     }
-    let mode = if arguments.quick { Mode::Quick } else { Mode::Full };
-    let default = if arguments.quick { "quick" } else { "full" };
-    let name = format!("{}-{}", today(), arguments.name.as_deref().unwrap_or(default));
-    let parent = arguments.out.clone().unwrap_or_else(|| benches.join("record"));
-    let record = Record::create(&parent, &name)?;
+    let (record, settings, results) = arguments.record(&definitions)?;
     let surroundings = surroundings::describe();
     println!("{surroundings}\nrecord: {}", record.folder.display());
-    record.write("machine.txt", &format!("{surroundings}\n"))?;
+    let surroundings = record.append("machine.txt", &surroundings)?;
+    record.write(stored::SETTINGS, &toml::to_string(&settings)?)?;
     for (name, text) in &definitions.files {
         record.write(&format!("definitions/{name}"), text)?;
     }
-    let graphs = Graphs::new(mode, arguments.scale, arguments.data.clone());
-    let mut runner = Runner::new(&definitions, graphs);
+    let mode = if settings.quick { Mode::Quick } else { Mode::Full };
+    let graphs = Graphs::new(mode, settings.scale, arguments.data.clone());
+    let mut runner = Runner::new(&definitions, graphs, results);
     let paper = Paper { items: &items, record: &record, surroundings, before: before.as_ref() };
     let mut sections = Vec::new();
     for (at, &item) in items.iter().enumerate() {

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use time::OffsetDateTime;
 
-use super::runs::Results;
+use super::definition::Definitions;
+use super::runs::{Results, Trained};
 use super::section::{Claim, Figure};
 use super::training::EpochPoint;
 use crate::policies::report::COLUMNS;
@@ -45,6 +46,43 @@ impl Record {
             }
         }
         anyhow::bail!("there are a thousand records named {name} in {}", parent.display())
+    }
+
+    /// A record that is there already, to be gone on with.
+    ///
+    /// # Errors
+    /// Definitions that its runs were not made by; files that cannot be read.
+    pub(crate) fn resume(folder: &Path, definitions: &Definitions) -> Result<Self> {
+        for (name, text) in &definitions.files {
+            let path = folder.join("definitions").join(name);
+            match fs::read_to_string(&path) {
+                Ok(kept) => ensure!(
+                    kept == *text,
+                    "{} is not what it was when runs of this record were made; go on with the definitions kept there \
+                     (--definitions), or begin a new record",
+                    path.display()
+                ),
+                // An item that there was not.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            }
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Adds a paragraph to a file, if it is there, and gives the whole.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written.
+    pub(crate) fn append(&self, name: &str, text: &str) -> Result<String> {
+        let path = self.folder.join(name);
+        let whole = match fs::read_to_string(&path) {
+            Ok(before) => format!("{before}\n{text}\n"),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => format!("{text}\n"),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        self.write(name, &whole)?;
+        Ok(whole)
     }
 
     /// Writes a file.
@@ -117,34 +155,35 @@ fn scores(results: &Results) -> String {
     let all = results.trained.iter().map(|run| {
         let curve = &run.curve;
         format!(
-            "{},{},{},{},{},{},{},{:.6},{:.6},{:.6}",
+            "{},{},{},{},{},{},{},{},{:.6},{:.6},{:.6}",
             run.data,
             run.model,
             run.n_parts,
             run.policy,
             run.seed,
             run.epochs,
+            run.eval_every,
             curve.best_epoch,
             curve.best_val,
             curve.test,
             curve.last_test
         )
     });
-    let heading =
-        "data,model,parts,policy,seed,epochs,best_epoch,best_val,test_at_best,test_at_end";
+    let heading = "data,model,parts,policy,seed,epochs,eval_every,best_epoch,best_val,test_at_best,test_at_end";
     lines(heading, all)
 }
 
 /// A line an epoch of a training.
 fn curves(results: &Results) -> String {
     let all = results.trained.iter().flat_map(|run| {
-        let place = format!("{},{},{},{}", run.data, run.model, run.policy, run.seed);
+        let Trained { data, model, n_parts, policy, seed, epochs, .. } = run;
+        let place = format!("{data},{model},{n_parts},{policy},{seed},{epochs}");
         run.curve.epochs.iter().map(move |&EpochPoint { epoch, loss, val }| {
             let val = val.map_or_else(String::new, |val| format!("{val:.6}"));
             format!("{place},{epoch},{loss:.6},{val}")
         })
     });
-    lines("data,model,policy,seed,epoch,loss,val", all)
+    lines("data,model,parts,policy,seed,epochs,epoch,loss,val", all)
 }
 
 fn verdicts(claims: &[&Claim]) -> String {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use sylvie::comm::LinkModel;
 use sylvie::gnn::ModelKind;
 
-use super::definition::{Definitions, Effort, Item, Layout, Policy, Set};
+use super::definition::{Definitions, Effort, Item, Kind, Layout, Policy, Set};
 use super::graphs::{Graphs, Mode, Use};
 use super::training::{Curve, curve};
 use crate::policies::report::Row;
@@ -121,8 +121,9 @@ pub(crate) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub(crate) fn new(definitions: &'a Definitions, graphs: Graphs) -> Self {
-        let (links, results) = Default::default();
+    /// With the runs that there are already.
+    pub(crate) fn new(definitions: &'a Definitions, graphs: Graphs, results: Results) -> Self {
+        let links = BTreeMap::new();
         Self { definitions, graphs, begin: Instant::now(), links, results }
     }
 
@@ -161,7 +162,11 @@ impl<'a> Runner<'a> {
             let is_generated = self.definitions.sets[cell.0].path.is_none();
             for layout in item.layouts.iter().filter(|_| item.kind.is_timed() && is_generated) {
                 for policy in &item.policies {
-                    if self.results.row(cell, &layout.name, &policy.name).is_some() {
+                    let row = self.results.row(cell, &layout.name, &policy.name);
+                    // A run of an earlier record's has no steps to draw.
+                    let has_all =
+                        |row: &Row| item.kind != Kind::Traces || !row.last_epoch.is_empty();
+                    if row.is_some_and(has_all) {
                         continue;
                     }
                     self.attempt(item, deadline, &timed_name(cell, layout, policy), |runner| {
@@ -236,7 +241,13 @@ impl<'a> Runner<'a> {
             .map_or_else(String::new, |text| format!(" (the paper's: {text})"));
         let networks = set.networks.iter().map(|(name, network)| {
             let (layers, hidden) = (network.layers, network.hidden);
-            format!("{name} {layers} x {} ({})", self.graphs.hidden(hidden), hidden.paper)
+            let [timed, trained] =
+                [Use::Timed, Use::Trained].map(|purpose| self.graphs.hidden(hidden, purpose));
+            let columns = match timed == trained || set.path.is_some() {
+                true => trained.to_string(),
+                false => format!("{timed}, for scores {trained}"),
+            };
+            format!("{name} {layers} x {columns} ({})", hidden.paper)
         });
         let networks: Vec<String> = networks.collect();
         let text = format!(
@@ -287,6 +298,11 @@ impl<'a> Runner<'a> {
         );
         let (data, layout_name) = (data.to_owned(), layout.name.clone());
         let n_parts = layout.parts;
+        let is_other = |timed: &Timed| {
+            (timed.data.as_str(), timed.model, &timed.layout) != (data.as_str(), kind, &layout.name)
+                || timed.row.policy != policy.name
+        };
+        self.results.timed.retain(is_other);
         self.results.timed.push(Timed { data, model: kind, layout: layout_name, n_parts, row });
         Ok(text)
     }
@@ -319,7 +335,7 @@ impl<'a> Runner<'a> {
         let (data, kind) = cell;
         let set = &self.definitions.sets[data];
         let split = self.graphs.split((data, set), layout.parts, Use::Timed)?;
-        let model = self.graphs.model(set, kind, &split)?;
+        let model = self.graphs.model(set, kind, (&split, Use::Timed))?;
         let effort = self.effort(item);
         measure(Bench {
             split: &split,
@@ -345,7 +361,7 @@ impl<'a> Runner<'a> {
         let parts = item.layouts[0].parts;
         let set = &self.definitions.sets[data];
         let split = self.graphs.split((data, set), parts, Use::Trained)?;
-        let model = self.graphs.model(set, kind, &split)?;
+        let model = self.graphs.model(set, kind, (&split, Use::Trained))?;
         let begin = Instant::now();
         let curve = curve(&split, &model, &policy.exchange(), u64::from(seed), effort)?;
         let text = format!(

@@ -1,5 +1,6 @@
 //! What an item comes to: tables, pictures, figures and claims, before they are a page.
 
+use serde::Deserialize;
 use sylvie::gnn::ModelKind;
 use sylvie::pipeline::Preset;
 use sylvie_report::{Arrangement, BarChart, Bars, ReportError, Table};
@@ -29,7 +30,7 @@ pub(crate) struct Claim {
 }
 
 /// A figure with a name, for comparison with other records.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Figure {
     /// Parts joined by `/`.
     pub(crate) name: String,

@@ -91,6 +91,7 @@ fn arguments(folder: &Path, items: &[(&str, String)]) -> PaperArguments {
         scale: 1.0,
         data: None,
         compare: None,
+        resume: None,
         name: Some("tiny".to_owned()),
         out: Some(folder.join("record")),
         definitions: Some(definitions),
@@ -199,6 +200,48 @@ fn a_tiny_item_becomes_a_record_and_a_page() {
     measure(&again).unwrap();
     let second = fs::read_to_string(record(folder.path(), "-tiny-2").join("report.html")).unwrap();
     assert!(second.contains("Beside the earlier record") && second.contains("now / before"));
+}
+
+#[test]
+fn a_record_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut items = vec![
+        ("1.toml", item("fig5", "throughput", "\"tiny\"", 100.0)),
+        ("2.toml", item("table2", "accuracy", "\"tiny\"", 100.0)),
+    ];
+    let only = |id: &str| vec![id.to_owned()];
+    let usual = |items: &[(&str, String)]| arguments(folder.path(), items);
+    measure(&PaperArguments { item: only("fig5"), ..usual(&items) }).unwrap();
+    let record = record(folder.path(), "-tiny");
+    let read = |name: &str| fs::read_to_string(record.join(name)).unwrap();
+    let (times, epochs) = (read("times.csv"), read("epochs.csv"));
+    assert_eq!(read("scores.csv").lines().count(), 1);
+
+    let again = |items: &[(&str, String)]| PaperArguments {
+        resume: Some(record.clone()),
+        name: None,
+        out: None,
+        quick: false,
+        ..usual(items)
+    };
+    // Another item, and one that there was not yet: what was measured stays as it was.
+    items.push(("3.toml", item("fig4", "traces", "\"tiny\"", 100.0)));
+    measure(&PaperArguments { item: vec!["fig5".into(), "table2".into()], ..again(&items) })
+        .unwrap();
+    assert_eq!((read("times.csv"), read("epochs.csv")), (times.clone(), epochs));
+    let (scores, curves) = (read("scores.csv"), read("curves.csv"));
+    assert_eq!(scores.lines().count(), 1 + 3 * 2);
+    assert_eq!(read("machine.txt").matches("command: ").count(), 2);
+
+    // Steps of an epoch are in no file, so that they are measured again; scores are not.
+    measure(&again(&items)).unwrap();
+    assert_eq!((read("scores.csv"), read("curves.csv")), (scores, curves));
+    assert_eq!(read("times.csv").lines().count(), times.lines().count());
+    assert!(read("report.html").contains("the last epoch measured"));
+
+    items[0].1 = items[0].1.replace("seeds = 2", "seeds = 3");
+    let error = format!("{:#}", measure(&again(&items)).unwrap_err());
+    assert!(error.contains("1.toml") && error.contains("new record"), "{error}");
 }
 
 #[test]

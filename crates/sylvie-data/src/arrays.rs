@@ -23,7 +23,7 @@ pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
     let edges = compressed_pairs(&indptr, &indices, n_nodes)?;
     let edges_at = indices.place;
 
-    let features = open_npy(folder, "feat")?.dims(2)?.floats()?;
+    let features = open_npy(folder, "feat")?.dims(2)?.floats_of_file()?;
     features.expect_rows(n_nodes, "as many as `indptr` has")?;
     let matrix = DenseMatrix::new(n_nodes, features.shape[1], features.values)
         .map_err(DataError::graph(&features.place))?;

@@ -78,7 +78,7 @@ fn read_features(folder: &Path) -> Result<Features, DataError> {
         let matrix = matrix_market::read_sparse(&path)?;
         return check_features(&Place::file(&path), Features::Sparse(matrix));
     }
-    let array = open_npy(folder, "feat")?.dims(2)?.floats()?;
+    let array = open_npy(folder, "feat")?.dims(2)?.floats_of_file()?;
     let matrix = DenseMatrix::new(array.shape[0], array.shape[1], array.values)
         .map_err(DataError::graph(&array.place))?;
     check_features(&array.place, Features::Dense(matrix))

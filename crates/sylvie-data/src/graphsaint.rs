@@ -31,7 +31,7 @@ struct Roles {
 
 /// Reads the folder.
 pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
-    let features = open_npy(folder, "feats")?.dims(2)?.floats()?;
+    let features = open_npy(folder, "feats")?.dims(2)?.floats_of_file()?;
     let (n_nodes, n_cols) = (features.shape[0], features.shape[1]);
     let matrix = DenseMatrix::new(n_nodes, n_cols, features.values)
         .map_err(DataError::graph(&features.place))?;

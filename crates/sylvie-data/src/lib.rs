@@ -15,6 +15,7 @@ mod labels;
 mod matrix_market;
 mod normalization;
 mod npy;
+mod npy_floats;
 mod npy_header;
 mod npz;
 mod ogb;

@@ -14,13 +14,13 @@ use crate::labels::{MISSING_FLAG, NO_LABEL};
 use crate::npy_header::read_prefix;
 
 /// Room made before values are seen; more grows as they are read.
-const MAX_FIRST_VALUES: usize = 1 << 16;
+pub(crate) const MAX_FIRST_VALUES: usize = 1 << 16;
 /// Values converted at once.
-const PIECE_VALUES: usize = 1 << 15;
+pub(crate) const PIECE_VALUES: usize = 1 << 15;
 /// Longest text taken from an array of strings.
 const MAX_TEXT_BYTES: usize = 64;
 
-const NUMBERS: &str = "numbers (f2, f4, f8, i1 to i8, u1 to u8, b1)";
+pub(crate) const NUMBERS: &str = "numbers (f2, f4, f8, i1 to i8, u1 to u8, b1)";
 const INTEGERS: &str = "integers (i1 to i8, u1 to u8)";
 
 /// Values in row-major order, whatever order the file has them in.
@@ -53,18 +53,20 @@ pub(crate) enum Kind {
 
 /// One stored number.
 #[derive(Clone, Copy, Debug)]
-enum Number {
+pub(crate) enum Number {
     Integer(i128),
     Float(f64),
 }
 
 /// An array whose header is read and agrees with the bytes there.
 pub(crate) struct Npy<R: Read> {
-    place: Place,
-    shape: Vec<usize>,
-    n_values: usize,
-    header: NpyHeader,
-    reader: R,
+    pub(crate) place: Place,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) n_values: usize,
+    pub(crate) header: NpyHeader,
+    /// Bytes before the first value.
+    pub(crate) n_prefix: u64,
+    pub(crate) reader: R,
 }
 
 /// Opens `folder/name.npy`.
@@ -98,7 +100,7 @@ impl<R: Read> Npy<R> {
                 return Err(DataError::WrongLength { place, expected, found });
             }
         }
-        Ok(Self { place, shape, n_values, header, reader })
+        Ok(Self { place, shape, n_values, header, n_prefix: prefix.len() as u64, reader })
     }
 
     /// What its numbers are stored as; `None` when it holds no numbers.
@@ -148,18 +150,6 @@ impl<R: Read> Npy<R> {
     /// Labels, where negative ones mean something.
     pub(crate) fn integers(self) -> Result<Array<i64>, DataError> {
         self.integers_as("a 64-bit integer")
-    }
-
-    /// Features, of any type.
-    pub(crate) fn floats(self) -> Result<Array<f32>, DataError> {
-        self.expect_kind(&[Kind::Bool, Kind::Integer, Kind::Float], NUMBERS)?;
-        if self.is_stored_as_floats() {
-            return self.into_stored();
-        }
-        self.convert("a number", |number| match number {
-            Number::Integer(value) => Some(value as f32),
-            Number::Float(value) => Some(value as f32),
-        })
     }
 
     /// Columns of a matrix; 1 for a vector.
@@ -251,44 +241,23 @@ impl<R: Read> Npy<R> {
         }
     }
 
-    /// Whether the bytes of the file are those of the values, in their order.
-    fn is_stored_as_floats(&self) -> bool {
-        let DType::Plain(type_str) = self.header.dtype() else { return false };
-        let endianness =
-            if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
-        let is_float = (type_str.type_char(), type_str.size_field()) == (TypeChar::Float, 4);
-        is_float && type_str.endianness() == endianness
-    }
-
-    /// Reads values to where they stay.
-    fn into_stored(self) -> Result<Array<f32>, DataError> {
-        let Self { place, shape, n_values, header, mut reader } = self;
-        let mut values: Vec<f32> = Vec::with_capacity(n_values.min(MAX_FIRST_VALUES));
-        while values.len() < n_values {
-            let begin = values.len();
-            values.resize(begin + PIECE_VALUES.min(n_values - begin), 0.0);
-            let piece = bytemuck::cast_slice_mut(&mut values[begin..]);
-            if let Err((n_read, problem)) = fill(&mut reader, piece) {
-                let position = begin + n_read / size_of::<f32>();
-                return Err(DataError::Unreadable { place, position, problem });
-            }
-        }
-        finish(place, shape, values, header.order(), reader)
-    }
-
     fn wrong_type(&self, expected: &'static str) -> DataError {
         let (place, found) = (self.place.clone(), self.header.dtype().descr());
         DataError::WrongType { place, found, expected }
     }
 
-    fn expect_kind(&self, allowed: &[Kind], expected: &'static str) -> Result<(), DataError> {
+    pub(crate) fn expect_kind(
+        &self,
+        allowed: &[Kind],
+        expected: &'static str,
+    ) -> Result<(), DataError> {
         match self.kind() {
             Some(kind) if allowed.contains(&kind) => Ok(()),
             _ => Err(self.wrong_type(expected)),
         }
     }
 
-    fn convert<T: Copy + Default>(
+    pub(crate) fn convert<T: Copy + Default>(
         self,
         expected: &str,
         convert: impl Fn(Number) -> Option<T>,
@@ -324,7 +293,7 @@ impl<R: Read> Npy<R> {
         expected: &str,
         convert: impl Fn(S) -> Option<T>,
     ) -> Result<Array<T>, DataError> {
-        let Self { place, shape, n_values, header, mut reader } = self;
+        let Self { place, shape, n_values, header, mut reader, .. } = self;
         let is_big = match header.dtype() {
             DType::Plain(type_str) => type_str.endianness() == Endianness::Big,
             _ => false,
@@ -362,7 +331,7 @@ impl<R: Read> Npy<R> {
 }
 
 /// Checks that nothing follows the values, and puts them in row-major order.
-fn finish<T: Copy>(
+pub(crate) fn finish<T: Copy>(
     place: Place,
     shape: Vec<usize>,
     values: Vec<T>,
@@ -406,7 +375,7 @@ macro_rules! stored {
 stored!(i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64);
 
 /// Reads until `bytes` is full; tells how many were read before what went wrong.
-fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> Result<(), (usize, io::Error)> {
+pub(crate) fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> Result<(), (usize, io::Error)> {
     let mut n_read = 0;
     while n_read < bytes.len() {
         match reader.read(&mut bytes[n_read..]) {

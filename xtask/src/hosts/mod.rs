@@ -30,6 +30,10 @@ pub(crate) struct HostsArguments {
     /// Rate of each host's link, each way, in Mbit/s: 100mbit.
     #[arg(long, default_value = "100mbit", value_parser = mbit)]
     rate: u64,
+    /// What the queue at each end of a link holds, in milliseconds of the link: where several hosts send to one
+    /// at once, what does not fit is lost and sent again 0.2 s later.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    queue_ms: u32,
     /// Graph, as `sylvie train --data` takes it.
     #[arg(long, default_value = "synthetic:nodes=6000,degree=10,features=32,locality=0")]
     data: String,
@@ -138,7 +142,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Measures every policy on so many hosts.
     fn hosts(&self, n_hosts: usize, table: &mut Vec<String>) -> Result<()> {
-        let HostsArguments { data, partitioner, rate, .. } = self.arguments;
+        let HostsArguments { data, partitioner, rate, queue_ms, .. } = self.arguments;
         let parts = self.scratch.join(format!("parts-{n_hosts}"));
         let mut partition = Command::new(&self.program);
         partition.args(["partition", "--data", data, "--partitioner", partitioner, "--parts"]);
@@ -146,7 +150,7 @@ impl Bench<'_> {
         self.wait(&mut partition)?;
         let mut first_s = None;
         for policy in &self.arguments.policies {
-            let testbed = Testbed::up(n_hosts, *rate, self.scratch)?;
+            let testbed = Testbed::up(n_hosts, *rate, *queue_ms, self.scratch)?;
             let before = testbed.payload_bytes()?;
             let job = testbed.job(&self.arguments.launcher, &self.program);
             let measured = self.train(job, policy, &parts, &["--transport", "mpi"])?;

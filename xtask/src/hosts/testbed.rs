@@ -48,11 +48,12 @@ impl Drop for Testbed {
 }
 
 impl Testbed {
-    /// Makes `n_hosts` hosts with links of `mbit` Mbit/s each way. Files go into `scratch`.
+    /// Makes `n_hosts` hosts with links of `mbit` Mbit/s each way, whose queues hold what such a link carries in
+    /// `queue_ms`. Files go into `scratch`.
     ///
     /// # Errors
     /// What the system's commands say, as that this user is not root.
-    pub(crate) fn up(n_hosts: usize, mbit: u64, scratch: &Path) -> Result<Self> {
+    pub(crate) fn up(n_hosts: usize, mbit: u64, queue_ms: u32, scratch: &Path) -> Result<Self> {
         remove_old()?;
         let names: Vec<String> = (1..=n_hosts).map(|host| format!("{PREFIX}{host}")).collect();
         let mut list = "127.0.0.1 localhost\n".to_owned() + &format!("10.77.1.254 {SWITCH}\n");
@@ -82,8 +83,8 @@ impl Testbed {
                 ip(&format!("-n {name} link set {inner} up"))?;
             }
             // A queue limits what leaves a device: one at each end of the link.
-            limit(SWITCH, &format!("data{number}"), mbit)?;
-            limit(name, "eth0", mbit)?;
+            limit(SWITCH, &format!("data{number}"), mbit, queue_ms)?;
+            limit(name, "eth0", mbit, queue_ms)?;
         }
         testbed.write_agent()?;
         Ok(testbed)
@@ -188,11 +189,11 @@ fn hold(name: &str, names_file: &Path) -> Result<Held> {
 }
 
 /// Limits what leaves a device. The bucket holds 2 ms, and one packet of 64 KiB at least.
-fn limit(namespace: &str, device: &str, mbit: u64) -> Result<()> {
+fn limit(namespace: &str, device: &str, mbit: u64, queue_ms: u32) -> Result<()> {
     let burst = (mbit * 250).max(66_000);
     let line = format!(
         "netns exec {namespace} tc qdisc replace dev {device} root tbf rate {mbit}mbit burst {burst} \
-         latency 20ms"
+         latency {queue_ms}ms"
     );
     ip(&line)
 }
