@@ -89,3 +89,58 @@ fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
 fn read_at(_file: &File, _bytes: &mut [u8], _at: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::PIECE_VALUES;
+    use crate::npy::open_npy;
+
+    /// A file of so many rows of 3 columns, and its values in row-major order.
+    fn write(folder: &Path, descr: &str, order: &str, n_rows: usize) -> Vec<f32> {
+        let mut text =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({n_rows}, 3), }}");
+        text.extend(std::iter::repeat_n(' ', 63 - (10 + text.len()) % 64));
+        text.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+        bytes.extend(text.as_bytes());
+        let value = |row: usize, col: usize| (row * 3 + col) as f32 - 0.5;
+        let stored: Vec<f32> = match order {
+            "False" => (0..n_rows * 3).map(|at| value(at / 3, at % 3)).collect(),
+            _ => (0..n_rows * 3).map(|at| value(at % n_rows, at / n_rows)).collect(),
+        };
+        for value in stored {
+            match descr {
+                "<f4" => bytes.extend(value.to_le_bytes()),
+                ">f4" => bytes.extend(value.to_be_bytes()),
+                _ => bytes.extend(f64::from(value).to_le_bytes()),
+            }
+        }
+        fs::write(folder.join("feat.npy"), bytes).unwrap();
+        (0..n_rows * 3).map(|at| value(at / 3, at % 3)).collect()
+    }
+
+    #[test]
+    fn all_threads_read_what_one_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        // Several pieces and a rest, one value less than a piece, and nothing.
+        for n_rows in [PIECE_VALUES + 5, PIECE_VALUES / 3, 0] {
+            for (descr, order) in
+                [("<f4", "False"), ("<f4", "True"), (">f4", "False"), ("<f8", "True")]
+            {
+                let expected = write(folder.path(), descr, order, n_rows);
+                let by_all = open_npy(folder.path(), "feat").unwrap().floats_of_file().unwrap();
+                let by_one = open_npy(folder.path(), "feat").unwrap().floats().unwrap();
+                assert_eq!(by_all, by_one, "{n_rows} {descr} {order}");
+                assert_eq!(
+                    (by_all.shape, by_all.values),
+                    (vec![n_rows, 3], expected),
+                    "{descr} {order}"
+                );
+            }
+        }
+    }
+}
