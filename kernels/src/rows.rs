@@ -56,6 +56,13 @@ kernels! {
     SMOOTH = SMOOTH "smooth" Vectors (x: F32s, average: F32s, n_values: U64, decay: F32);
     /// `max(x, 0)` in place, NaN kept: `Backend::relu`. Launch with 1, `n_values`, or rows and columns.
     RELU = RELU "relu" Vectors (x: F32s, n_values: U64);
+    /// `y = max(x * gain + offset, 0)`, NaN kept, nothing fused: `Backend::affine_relu`.
+    ///
+    /// # Shapes
+    /// `gain`, `offset` `n_cols`; `x`, `y` `n_rows x n_cols`. Launch with `n_rows`, `n_cols`.
+    AFFINE_RELU = RELU "affine_relu" Rows (
+        gain: F32s, offset: F32s, x: F32s, y: F32s, n_rows: U32, n_cols: U32,
+    );
     /// Zeroes `dy` where `y` is not above 0: `Backend::relu_backward`. Launch with 1, `n_values`.
     RELU_BACKWARD = RELU "relu_backward" Vectors (y: F32s, dy: F32s, n_values: U64);
     /// Drops values whose sixteen bits are below `threshold`, scales the others, in place: `Backend::dropout`.

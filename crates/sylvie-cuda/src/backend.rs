@@ -229,6 +229,9 @@ impl<M: Messages> Backend for CudaBackend<M> {
     ) {
         row_wise::layer_norm_backward(gain, saved, dy, dgain, doffset);
     }
+    fn affine_relu(&self, gain: &CudaMatrix, offset: &CudaMatrix, x: &CudaMatrix) -> CudaMatrix {
+        row_wise::affine_relu(gain, offset, x)
+    }
     fn relu(&self, x: &mut CudaMatrix) {
         row_wise::relu(x);
     }

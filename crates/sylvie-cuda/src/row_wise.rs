@@ -3,9 +3,9 @@
 
 use sylvie_device::{Arg, Device};
 use sylvie_kernels::{
-    ADD_BIAS, ADD_SCALED_ROWS, COLUMN_PRODUCTS, COLUMN_SUMS, DROPOUT, Kernel, LAYER_NORM,
-    LAYER_NORM_BACKWARD, RELU, RELU_BACKWARD, SCALE_ROWS, SCATTER_ADD, SCATTER_ADD_IN_ORDER,
-    SMOOTH, SPARSE_DROPOUT, TILE_ROWS,
+    ADD_BIAS, ADD_SCALED_ROWS, AFFINE_RELU, COLUMN_PRODUCTS, COLUMN_SUMS, DROPOUT, Kernel,
+    LAYER_NORM, LAYER_NORM_BACKWARD, RELU, RELU_BACKWARD, SCALE_ROWS, SCATTER_ADD,
+    SCATTER_ADD_IN_ORDER, SMOOTH, SPARSE_DROPOUT, TILE_ROWS,
 };
 use sylvie_random::Family;
 use sylvie_tensor::Mode;
@@ -184,6 +184,25 @@ pub(crate) fn relu_backward(y: &CudaMatrix, dy: &mut CudaMatrix) {
     let mut args = [Arg::Read(&y.memory), Arg::Write(&mut dy.memory), Arg::U64(n_values as u64)];
     // SAFETY: shapes alike (asserted).
     unsafe { launch(y.memory.device(), &RELU_BACKWARD, (1, n_values), &mut args) };
+}
+
+pub(crate) fn affine_relu(gain: &CudaMatrix, offset: &CudaMatrix, x: &CudaMatrix) -> CudaMatrix {
+    let (n_rows, width) = x.shape();
+    assert_eq!(gain.shape(), (1, width), "shape of a gain");
+    assert_eq!(offset.shape(), (1, width), "shape of an offset");
+    let device = x.memory.device().clone();
+    let mut y = CudaMatrix::new(&device, n_rows, width);
+    let mut args = [
+        Arg::Read(&gain.memory),
+        Arg::Read(&offset.memory),
+        Arg::Read(&x.memory),
+        Arg::Write(&mut y.memory),
+        Arg::U32(count(n_rows)),
+        Arg::U32(count(width)),
+    ];
+    // SAFETY: a gain and an offset a column (asserted); what is written was just made of that size.
+    unsafe { launch(&device, &AFFINE_RELU, (n_rows, width), &mut args) };
+    y
 }
 
 pub(crate) fn layer_norm(

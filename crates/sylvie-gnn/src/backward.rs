@@ -58,9 +58,8 @@ impl Network {
         let mut grads: Vec<B::Matrix> =
             shapes.iter().map(|spec| ctx.backend.zeros(spec.n_rows, spec.n_cols)).collect();
         if let Some(post) = post {
-            let n_tensors = self.n_layer_tensors(layer);
-            let (norm, norm_grads) = (&tensors[n_tensors..], &mut grads[n_tensors..]);
-            post::backward(ctx.backend, norm, &post, &mut dy, norm_grads);
+            let norm_grads = &mut grads[self.n_layer_tensors(layer)..];
+            post::backward(ctx.backend, &post, &mut dy, norm_grads);
         }
         let is_first = layer == 0;
         let state = match state {

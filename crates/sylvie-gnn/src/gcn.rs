@@ -93,6 +93,6 @@ pub(crate) fn weight_gradients<B: Backend>(
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    neighbours::weight_gradient(ctx, state, dy, &mut grads[0]);
+    neighbours::weight_gradient(ctx, state, None, dy, &mut grads[0]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[1]);
 }

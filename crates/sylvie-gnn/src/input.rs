@@ -91,11 +91,37 @@ pub(crate) struct LayerRows<B: Backend> {
 
 /// Rows that a backward pass reads once more.
 ///
-/// They are kept as they were before dropout: the layer before has them anyway, or the part its features,
-/// so that they take no memory, and their mask is drawn again, which gives the same bits.
+/// They are kept as they were before dropout, and their mask is drawn again, which gives the same bits. The part has its
+/// features anyway; rows between layers are made again of what LayerNorm's own backward pass needs, where
+/// there is a LayerNorm. So neither takes memory.
 pub(crate) struct KeptRows<B: Backend> {
-    rows: Input<B>,
+    source: Source<B>,
     mask: Mask,
+}
+
+enum Source<B: Backend> {
+    Rows(Input<B>),
+    Normalised(Arc<Normalised<B>>),
+}
+
+/// What LayerNorm and ReLU leave for the backward pass: their output can be made of it again.
+pub(crate) struct Normalised<B: Backend> {
+    /// Rows before gain and offset, `n x d`.
+    pub(crate) rows: B::Matrix,
+    /// Their inverse deviations, `n x 1`.
+    pub(crate) inverse: B::Matrix,
+    /// As they were, `1 x d`.
+    pub(crate) gain: B::Matrix,
+    pub(crate) offset: B::Matrix,
+}
+
+impl<B: Backend> Clone for Source<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Rows(rows) => Self::Rows(rows.clone()),
+            Self::Normalised(normalised) => Self::Normalised(Arc::clone(normalised)),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -107,7 +133,7 @@ enum Mask {
 
 impl<B: Backend> Clone for KeptRows<B> {
     fn clone(&self) -> Self {
-        Self { rows: self.rows.clone(), mask: self.mask }
+        Self { source: self.source.clone(), mask: self.mask }
     }
 }
 
@@ -117,6 +143,17 @@ impl<B: Backend> LayerRows<B> {
         Self::masked(ctx, rows, Mask::Rows)
     }
 
+    /// Own rows that LayerNorm and ReLU made, to which dropout is done.
+    pub(crate) fn own_after(
+        ctx: Context<'_, B>,
+        rows: &Input<B>,
+        normalised: &Arc<Normalised<B>>,
+    ) -> Self {
+        let read = rows.dropped(ctx.backend, ctx.row_dropout(), &ctx.structure.own_keys);
+        let source = Source::Normalised(Arc::clone(normalised));
+        Self { read, kept: KeptRows { source, mask: Mask::Rows } }
+    }
+
     /// The kept aggregate, to which dropout is done.
     pub(crate) fn aggregate(ctx: Context<'_, B>, rows: &Input<B>) -> Self {
         Self::masked(ctx, rows, Mask::Aggregate)
@@ -124,11 +161,12 @@ impl<B: Backend> LayerRows<B> {
 
     /// Rows that are read as they are.
     pub(crate) fn as_they_are(rows: Input<B>) -> Self {
-        Self { read: rows.clone(), kept: KeptRows { rows, mask: Mask::Nothing } }
+        let kept = KeptRows { source: Source::Rows(rows.clone()), mask: Mask::Nothing };
+        Self { read: rows, kept }
     }
 
     fn masked(ctx: Context<'_, B>, rows: &Input<B>, mask: Mask) -> Self {
-        let kept = KeptRows { rows: rows.clone(), mask };
+        let kept = KeptRows { source: Source::Rows(rows.clone()), mask };
         Self { read: kept.read_again(ctx), kept }
     }
 }
@@ -141,7 +179,17 @@ impl<B: Backend> KeptRows<B> {
             Mask::Rows => ctx.row_dropout(),
             Mask::Aggregate => ctx.aggregate_dropout(),
         };
-        self.rows.dropped(ctx.backend, dropout, &ctx.structure.own_keys)
+        let keys = &ctx.structure.own_keys;
+        match &self.source {
+            Source::Rows(rows) => rows.dropped(ctx.backend, dropout, keys),
+            Source::Normalised(of) => {
+                let mut rows = ctx.backend.affine_relu(&of.gain, &of.offset, &of.rows);
+                if let Some((rate, draws)) = dropout {
+                    ctx.backend.dropout(rate, draws, keys, &mut rows);
+                }
+                Input::dense(rows)
+            }
+        }
     }
 }
 

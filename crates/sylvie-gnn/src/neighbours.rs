@@ -274,19 +274,23 @@ pub(crate) fn own_gradient<B: Backend>(
     ctx.backend.aggregated_transposed(&ctx.structure.own, weighting.own(ctx), dsum, n_local)
 }
 
-/// Assigns the gradient of the weights.
+/// Assigns the gradient of the weights; `own_rows` are those after dropout, where somebody has made them again.
 pub(crate) fn weight_gradient<B: Backend>(
     ctx: Context<'_, B>,
     state: &SumBackward<B>,
+    own_rows: Option<Input<B>>,
     dy: &B::Matrix,
     dw: &mut B::Matrix,
 ) {
     match (&state.saved, &state.dproducts) {
         (SavedSum::Rows(sum), _) => {
+            // Not beside the sum: both may have been made again.
+            drop(own_rows);
             sum.read_again(ctx).matmul_tn(ctx.backend, dy, Mode::Assign, dw);
         }
         (SavedSum::Products { own, halo }, Some(dproducts)) => {
-            own.read_again(ctx).matmul_tn(ctx.backend, dproducts, Mode::Assign, dw);
+            let own = own_rows.unwrap_or_else(|| own.read_again(ctx));
+            own.matmul_tn(ctx.backend, dproducts, Mode::Assign, dw);
             if let Some(sum) = halo {
                 ctx.backend.matmul_tn(sum, dy, Mode::Add, dw);
             }

@@ -96,7 +96,36 @@ impl Network {
         weights: &Weights<B>,
         own: &Input<B>,
     ) -> Partial<B> {
-        let own = LayerRows::own(ctx, own);
+        self.begin_with(layer, ctx, weights, LayerRows::own(ctx, own))
+    }
+
+    /// As [`Network::begin`], where the own rows are what the layer before left, with LayerNorm: for the backward pass they
+    /// are made again of what that layer saved, so that nobody need keep them.
+    ///
+    /// # Panics
+    /// If `before` is the last layer.
+    pub fn begin_after<B: Backend>(
+        &self,
+        before: &SavedLayer<B>,
+        ctx: Context<'_, B>,
+        weights: &Weights<B>,
+        own: &Input<B>,
+    ) -> Partial<B> {
+        let own = match &before.post {
+            Some(PostSaved::Normalised(normalised)) => LayerRows::own_after(ctx, own, normalised),
+            Some(PostSaved::Output(_)) => LayerRows::own(ctx, own),
+            None => panic!("nothing comes after layer {}", before.layer),
+        };
+        self.begin_with(before.layer + 1, ctx, weights, own)
+    }
+
+    fn begin_with<B: Backend>(
+        &self,
+        layer: usize,
+        ctx: Context<'_, B>,
+        weights: &Weights<B>,
+        own: LayerRows<B>,
+    ) -> Partial<B> {
         let tensors = weights.layer(layer);
         let state = if !self.config.is_graph_layer(layer) {
             PartialState::Linear(own)

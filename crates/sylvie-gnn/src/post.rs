@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use sylvie_tensor::Backend;
 
+use crate::input::Normalised;
+
 /// What the backward pass needs.
-pub(crate) struct PostSaved<B: Backend> {
-    /// Normalised rows and inverse deviations.
-    norm: Option<(B::Matrix, B::Matrix)>,
-    output: Arc<B::Matrix>,
+pub(crate) enum PostSaved<B: Backend> {
+    /// Of LayerNorm and ReLU; the output is made of it again.
+    Normalised(Arc<Normalised<B>>),
+    /// Of ReLU alone: its output.
+    Output(Arc<B::Matrix>),
 }
 
 /// `norm`: gain and offset of LayerNorm, or nothing.
@@ -17,30 +20,33 @@ pub(crate) fn forward<B: Backend>(
     norm: &[B::Matrix],
     mut x: B::Matrix,
 ) -> (Arc<B::Matrix>, PostSaved<B>) {
-    let norm = match norm {
-        [gain, offset] => Some(backend.layer_norm_relu(gain, offset, &mut x)),
-        _ => {
-            backend.relu(&mut x);
-            None
-        }
-    };
+    if let [gain, offset] = norm {
+        let (rows, inverse) = backend.layer_norm_relu(gain, offset, &mut x);
+        let (gain, offset) = (backend.copy(gain), backend.copy(offset));
+        let saved = Normalised { rows, inverse, gain, offset };
+        return (Arc::new(x), PostSaved::Normalised(Arc::new(saved)));
+    }
+    backend.relu(&mut x);
     let output = Arc::new(x);
-    (Arc::clone(&output), PostSaved { norm, output })
+    (Arc::clone(&output), PostSaved::Output(output))
 }
 
 /// Turns the output's gradient into the input's, in place; assigns those of gain and offset.
+///
+/// # Panics
+/// If there is a LayerNorm without gradients to assign.
 pub(crate) fn backward<B: Backend>(
     backend: &B,
-    norm: &[B::Matrix],
     saved: &PostSaved<B>,
     dy: &mut B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    match (&saved.norm, norm, grads) {
-        (Some((normalised, inverse)), [gain, _], [dgain, doffset]) => {
-            let (saved_norm, y) = ((normalised, inverse), &*saved.output);
-            backend.layer_norm_relu_backward(gain, saved_norm, y, dy, (dgain, doffset));
+    match saved {
+        PostSaved::Output(output) => backend.relu_backward(output, dy),
+        PostSaved::Normalised(saved) => {
+            let [dgain, doffset] = grads else { panic!("{} gradients of LayerNorm", grads.len()) };
+            let (affine, rows) = ((&saved.gain, &saved.offset), (&saved.rows, &saved.inverse));
+            backend.layer_norm_relu_backward(affine, rows, dy, (dgain, doffset));
         }
-        _ => backend.relu_backward(&saved.output, dy),
     }
 }

@@ -144,7 +144,8 @@ pub(crate) fn weight_gradients<B: Backend>(
     dy: &B::Matrix,
     grads: &mut [B::Matrix],
 ) {
-    state.own.read_again(ctx).matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
-    neighbours::weight_gradient(ctx, &state.sum, dy, &mut grads[1]);
+    let own = state.own.read_again(ctx);
+    own.matmul_tn(ctx.backend, dy, Mode::Assign, &mut grads[0]);
+    neighbours::weight_gradient(ctx, &state.sum, Some(own), dy, &mut grads[1]);
     ctx.backend.column_sums(dy, Mode::Assign, &mut grads[2]);
 }

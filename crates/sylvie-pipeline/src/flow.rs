@@ -233,7 +233,10 @@ impl<B: Wire> Flow<B> {
                     (FirstRows::Raw { own, .. }, 0) => own.clone(),
                     _ => Input::Dense(self.begin_rows(pace, layer)?),
                 };
-                let mut partial = network.begin(layer, ctx, weights, &own);
+                let mut partial = match self.before(pace, layer) {
+                    Some(before) => network.begin_after(before, ctx, weights, &own),
+                    None => network.begin(layer, ctx, weights, &own),
+                };
                 if let (FirstRows::Raw { halo, .. }, 0) = (&stage.first, layer) {
                     for (block, rows) in halo.iter().enumerate() {
                         network.add_block(ctx, weights, block, rows, None, &mut partial);
@@ -267,6 +270,15 @@ impl<B: Wire> Flow<B> {
             }
         }
         Ok(())
+    }
+
+    /// The layer before, where its output is what this one reads, and nobody keeps that for the backward pass.
+    fn before(&self, pace: Pace<'_, B>, layer: usize) -> Option<&SavedLayer<B>> {
+        let is_other =
+            pace.policy.scope == Scope::All && is_exchanged(pace.network.config(), layer);
+        let is_kept = self.own.is_some();
+        let before = self.saved.last().filter(|_| layer > 0 && !is_other && !is_kept)?;
+        Some(&before.layer)
     }
 
     /// The own rows that a layer after the first reads.

@@ -342,16 +342,26 @@ pub trait Backend: Clone + Send + Sync + 'static {
         self.relu(x);
         saved
     }
-    /// Backward of [`Backend::layer_norm_relu`] with output `y`, in place.
-    fn layer_norm_relu_backward(
+    /// `max(x * gain + offset, 0)`, gain and offset one a column; a NaN stays one. From the normalised rows of
+    /// [`Backend::layer_norm_relu`] it makes what that left, bit for bit.
+    ///
+    /// # Shapes
+    /// `gain` and `offset` `1 x d`, `x` and the result `n x d`.
+    fn affine_relu(
         &self,
         gain: &Self::Matrix,
+        offset: &Self::Matrix,
+        x: &Self::Matrix,
+    ) -> Self::Matrix;
+    /// Backward of [`Backend::layer_norm_relu`], in place, from gain and offset and from what it returned.
+    fn layer_norm_relu_backward(
+        &self,
+        (gain, offset): (&Self::Matrix, &Self::Matrix),
         saved: (&Self::Matrix, &Self::Matrix),
-        y: &Self::Matrix,
         dy: &mut Self::Matrix,
         grads: (&mut Self::Matrix, &mut Self::Matrix),
     ) {
-        self.relu_backward(y, dy);
+        self.relu_backward(&self.affine_relu(gain, offset, saved.0), dy);
         self.layer_norm_backward(gain, saved, dy, grads.0, grads.1);
     }
     /// Drops values with probability `rate` and scales the rest by `1 / (1 - rate)`, in place. The mask

@@ -76,6 +76,17 @@ pub fn rows_moved_and_summed<B: Backend>(backend: &B) {
             .collect();
         assert_eq!(backend.download(&dy), exact, "{}", what("relu_backward"));
     }
+    for (n_rows, n_cols) in SHAPES {
+        let x = Host::random(7, n_rows, n_cols);
+        let (gain, offset) = (Host::random(8, 1, n_cols), Host::random(9, 1, n_cols));
+        let found = backend.affine_relu(&gain.on(backend), &offset.on(backend), &x.on(backend));
+        // A multiplication and an addition, each rounded: the same bits everywhere.
+        let value = |(at, x): (usize, &f32)| {
+            (x * gain.values[at % n_cols] + offset.values[at % n_cols]).max(0.0)
+        };
+        let exact: Vec<f32> = x.values.iter().enumerate().map(value).collect();
+        assert_eq!(backend.download(&found), exact, "affine_relu, {n_rows} x {n_cols}");
+    }
     let mut not_a_number = backend.upload(1, 2, &[f32::NAN, -1.0]);
     backend.relu(&mut not_a_number);
     let found = backend.download(&not_a_number);

@@ -5,6 +5,7 @@ mod config;
 mod first_layer;
 mod gradients;
 mod loss;
+mod made_again;
 mod metrics;
 mod parts;
 mod sampling;

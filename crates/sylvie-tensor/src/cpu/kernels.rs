@@ -43,6 +43,23 @@ pub(super) fn relu_backward(y: &[f32], dy: &mut [f32]) {
     }
 }
 
+/// `y = max(x * gain + offset, 0)`, as [`normalise`] and [`relu`] have it.
+#[multiversion(targets("x86_64+avx2"))]
+pub(super) fn affine_relu((gain, offset): (&[f32], &[f32]), x: &[f32], y: &mut [f32]) {
+    for ((y, &x), (&gain, &offset)) in y.iter_mut().zip(x).zip(gain.iter().zip(offset)) {
+        let value = x * gain + offset;
+        *y = if value <= 0.0 { 0.0 } else { value };
+    }
+}
+
+/// Zeroes `dy` where `x * gain + offset` is not above 0.
+#[multiversion(targets("x86_64+avx2"))]
+pub(super) fn affine_relu_backward((gain, offset): (&[f32], &[f32]), x: &[f32], dy: &mut [f32]) {
+    for ((dy, &x), (&gain, &offset)) in dy.iter_mut().zip(x).zip(gain.iter().zip(offset)) {
+        *dy = if x * gain + offset > 0.0 { *dy } else { 0.0 };
+    }
+}
+
 /// `sums += factors[i] * x[rows[i]]` for each `i`, in order.
 #[multiversion(targets("x86_64+avx2"))]
 pub(super) fn add_products(rows: &[u32], factors: &[f32], x: &[f32], sums: &mut [f32]) {

@@ -1,6 +1,9 @@
 //! LayerNorm of rows, alone and with the ReLU that follows it.
 
-use super::kernels::{add_scaled, normalise, normalise_backward, relu, relu_backward};
+use super::kernels::{
+    add_scaled, affine_relu, affine_relu_backward, normalise, normalise_backward, relu,
+};
+use super::row_wise::each_row;
 use super::threads::{CHUNK_ROWS, Threads};
 use super::{CpuBackend, CpuMatrix, assert_same_shape};
 
@@ -69,14 +72,31 @@ pub(super) fn backward(
 
 pub(super) fn backward_relu(
     threads: &Threads,
-    gain: &CpuMatrix,
+    (gain, offset): (&CpuMatrix, &CpuMatrix),
     saved: (&CpuMatrix, &CpuMatrix),
-    y: &CpuMatrix,
     dy: &mut CpuMatrix,
     grads: (&mut CpuMatrix, &mut CpuMatrix),
 ) {
-    assert_same_shape(y, dy);
-    backward_after(threads, gain, saved, dy, grads, |row, dy| relu_backward(y.row(row), dy));
+    assert_eq!(offset.shape(), (1, dy.n_cols()), "shape of an offset");
+    let affine = (gain.values(), offset.values());
+    backward_after(threads, gain, saved, dy, grads, |row, dy| {
+        affine_relu_backward(affine, saved.0.row(row), dy);
+    });
+}
+
+/// What [`forward_relu`] left, from its normalised rows.
+pub(super) fn again(
+    cpu: &CpuBackend,
+    (gain, offset): (&CpuMatrix, &CpuMatrix),
+    x: &CpuMatrix,
+) -> CpuMatrix {
+    let (n_rows, width) = x.shape();
+    assert_eq!(gain.shape(), (1, width), "shape of a gain");
+    assert_eq!(offset.shape(), (1, width), "shape of an offset");
+    let mut y = CpuMatrix::to_assign(&cpu.pool, n_rows, width);
+    let affine = (gain.values(), offset.values());
+    each_row(&cpu.threads, &mut y, |row, y| affine_relu(affine, x.row(row), y));
+    y
 }
 
 /// Goes back through each row after `before` was done to its gradient.

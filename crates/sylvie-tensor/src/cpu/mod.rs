@@ -299,15 +299,17 @@ impl Backend for CpuBackend {
     ) -> (CpuMatrix, CpuMatrix) {
         layer_norm::forward_relu(self, gain, offset, x)
     }
+    fn affine_relu(&self, gain: &CpuMatrix, offset: &CpuMatrix, x: &CpuMatrix) -> CpuMatrix {
+        layer_norm::again(self, (gain, offset), x)
+    }
     fn layer_norm_relu_backward(
         &self,
-        gain: &CpuMatrix,
+        affine: (&CpuMatrix, &CpuMatrix),
         saved: (&CpuMatrix, &CpuMatrix),
-        y: &CpuMatrix,
         dy: &mut CpuMatrix,
         grads: (&mut CpuMatrix, &mut CpuMatrix),
     ) {
-        layer_norm::backward_relu(&self.threads, gain, saved, y, dy, grads);
+        layer_norm::backward_relu(&self.threads, affine, saved, dy, grads);
     }
     fn relu(&self, x: &mut CpuMatrix) {
         row_wise::each_row(&self.threads, x, |_, values| kernels::relu(values));

@@ -115,6 +115,7 @@ fn rows_normalised_and_dropped() {
             for (found, expected) in [(&y, &expected), (&saved.0, &steps.0), (&saved.1, &steps.1)] {
                 assert_same(found, expected, "LayerNorm and ReLU");
             }
+            assert_same(&backend.affine_relu(&gain, &offset, &saved.0), &y, "rows made again");
             let grads = || (backend.zeros(1, width), backend.zeros(1, width));
             let ((mut dgain, mut doffset), mut expected) = (grads(), dy.clone());
             let saved = (&saved.0, &saved.1);
@@ -123,7 +124,7 @@ fn rows_normalised_and_dropped() {
             backend.layer_norm_backward(&gain, saved, &mut expected, outputs.0, outputs.1);
             let ((mut dgain_found, mut doffset_found), mut found) = (grads(), dy.clone());
             let outputs = (&mut dgain_found, &mut doffset_found);
-            backend.layer_norm_relu_backward(&gain, saved, &y, &mut found, outputs);
+            backend.layer_norm_relu_backward((&gain, &offset), saved, &mut found, outputs);
             for (found, expected) in
                 [(&found, &expected), (&dgain_found, &dgain), (&doffset_found, &doffset)]
             {

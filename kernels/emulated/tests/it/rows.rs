@@ -2,8 +2,9 @@
 
 use sylvie_graph::SparseMatrix;
 use sylvie_kernels::{
-    ADAM, ADD_BIAS, ADD_SCALED_ROWS, DROPOUT, GATHER_ROWS, HEAD_MEAN, HEAD_MEAN_BACKWARD, RELU,
-    RELU_BACKWARD, SCALE_ROWS, SCATTER_ADD, SCATTER_ADD_IN_ORDER, SMOOTH, SPARSE_DROPOUT,
+    ADAM, ADD_BIAS, ADD_SCALED_ROWS, AFFINE_RELU, DROPOUT, GATHER_ROWS, HEAD_MEAN,
+    HEAD_MEAN_BACKWARD, RELU, RELU_BACKWARD, SCALE_ROWS, SCATTER_ADD, SCATTER_ADD_IN_ORDER, SMOOTH,
+    SPARSE_DROPOUT,
 };
 use sylvie_kernels_emulated::{Argument, Buffer};
 use sylvie_random::{Coordinates, Family, Pass, Stream};
@@ -104,6 +105,15 @@ fn factors_and_biases() {
             [&[Argument::from(&device_bias), Argument::from(&out)][..], &shape].concat();
         way(turn).run(&ADD_BIAS, (n_rows, n_cols), &arguments);
         assert_same_bits(&out.values(), expected.values(), "a bias");
+
+        let gain = numbers(14, n_cols);
+        let host = |x: &[f32], n_rows: usize| backend.upload(n_rows, n_cols, x);
+        let expected = backend.affine_relu(&host(&gain, 1), &host(&bias, 1), &host(&x, n_rows));
+        let (device_gain, device_x) = (Buffer::from_values(&gain), Buffer::from_values(&x));
+        let out = Buffer::at_offset(&vec![7.0; x.len()], at);
+        let buffers = [&device_gain, &device_bias, &device_x, &out].map(Argument::from);
+        way(turn).run(&AFFINE_RELU, (n_rows, n_cols), &[&buffers[..], &shape].concat());
+        assert_same_bits(&out.values(), expected.values(), "gain, offset and relu");
     }
 }
 

@@ -266,6 +266,7 @@ impl Backend for PlainWire {
             dgain: &mut M,
             doffset: &mut M,
         );
+        fn affine_relu(gain: &M, offset: &M, x: &M) -> M;
         fn relu(x: &mut M);
         fn relu_backward(y: &M, dy: &mut M);
         fn dropout(rate: f32, draws: Family, keys: &Vec<u32>, x: &mut M);
