@@ -235,6 +235,17 @@ pub enum FolderFault {
 }
 
 /// What is wrong with an array of a part's file.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{ArrayFault, FolderError, FolderFault};
+///
+/// let problem = ArrayFault::Shape { expected: vec![4], found: vec![3] };
+/// let fault = FolderFault::Array { name: "labels".to_owned(), problem };
+/// let error = FolderError { path: "photo.parts/part-0001.safetensors".into(), fault };
+/// let message = error.to_string();
+/// assert!(message.starts_with("photo.parts/part-0001.safetensors: array `labels`: shape [3], "));
+/// ```
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrayFault {
