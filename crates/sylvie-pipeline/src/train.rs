@@ -81,9 +81,10 @@ pub use outcome::{End, TrainOutcome};
 /// let inputs: Vec<RankInput> =
 ///     parts.map(|part| RankInput::transductive(PartData::gather(&dataset, part))).collect();
 ///
-/// let model = ModelConfig::new(ModelKind::Sage, vec![2, 8, 2]);
+/// let model = ModelConfig { dropout: 0.0, ..ModelConfig::new(ModelKind::Sage, vec![2, 8, 2]) };
+/// let policy = Preset::SylvieS.policy();
 /// let settings =
-///     TrainSettings { n_epochs: 20, ..TrainSettings::new(model, Preset::SylvieS.policy()) };
+///     TrainSettings { n_epochs: 20, learning_rate: 0.05, ..TrainSettings::new(model, policy) };
 /// let start = Instant::now();
 /// let clock = || start.elapsed();
 /// let outcomes = run_ranks(2, &ThreadOptions::default(), |comm| {
