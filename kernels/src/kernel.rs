@@ -31,6 +31,15 @@ pub struct Module {
 pub const COMPILE_OPTIONS: [&str; 2] = ["--std=c++17", "--fmad=false"];
 
 /// Type of one argument.
+///
+/// # Example
+/// ```
+/// use sylvie_kernels::{AGGREGATE, Kind};
+///
+/// assert_eq!((Kind::F32.bytes(), Kind::F32s.bytes()), (4, 8));
+/// let n_bytes: usize = AGGREGATE.parameters.iter().map(|parameter| parameter.kind.bytes()).sum();
+/// assert!(n_bytes >= 4 * AGGREGATE.parameters.len());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Device pointer to `f32`.
@@ -90,6 +99,18 @@ pub enum Share {
 }
 
 /// A kernel: where it is found, what it takes, and how it is launched.
+///
+/// # Example
+/// ```
+/// use sylvie_kernels::{Kernel, Kind, Module, Parameter, RELU, Share};
+///
+/// let Kernel { module, entry, parameters, share } = RELU;
+/// assert_eq!((entry, share), ("relu", Share::Vectors));
+/// assert_eq!(parameters[1], Parameter { name: "n_values", kind: Kind::U64 });
+/// let Module { name, ptx, source } = *module;
+/// assert_eq!(name, "relu");
+/// assert!(ptx.contains(entry) && source.contains(entry)); // for a driver, and for NVRTC
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The file that it stands in.
@@ -103,6 +124,16 @@ pub struct Kernel {
 }
 
 /// A grid of blocks.
+///
+/// # Example
+/// ```
+/// use sylvie_kernels::{GATHER_ROWS, Launch};
+///
+/// // 1000 rows of 16 values, of which four lanes each take one: 64 rows a block.
+/// let launch = GATHER_ROWS.launch(1000, 16);
+/// let expected = Launch { grid: [16, 1, 1], block: [256, 1, 1], shared_bytes: 0 };
+/// assert_eq!(launch, Some(expected));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Blocks in x, y and z.
@@ -115,6 +146,13 @@ pub struct Launch {
 
 /// Lanes of a warp that share a row of `width` values: the smallest power of two that covers it with
 /// four values each, 32 at most.
+///
+/// # Example
+/// ```
+/// use sylvie_kernels::lanes;
+///
+/// assert_eq!([1, 4, 5, 64, 1000].map(lanes), [1, 1, 2, 16, 32]);
+/// ```
 #[must_use]
 pub const fn lanes(width: u64) -> u64 {
     let wanted = width.div_ceil(VECTOR as u64);

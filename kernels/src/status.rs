@@ -36,6 +36,15 @@ pub struct Refusal {
 /// # Layout
 /// Row in the upper 32 bits, then 2 bits of reason, then 30 bits of column. Kernels keep the smallest word,
 /// hence the first row, and of its faults the one that the CPU names.
+///
+/// # Example
+/// ```
+/// use sylvie_kernels::{ACCEPTED, Reason, Refusal, refusal};
+///
+/// assert_eq!(refusal(ACCEPTED), None);
+/// let word = 7 << 32 | 41; // what a kernel writes of a NaN in row 7, column 41
+/// assert_eq!(refusal(word), Some(Refusal { row: 7, reason: Reason::NotFinite, column: 41 }));
+/// ```
 #[must_use]
 pub const fn refusal(word: u64) -> Option<Refusal> {
     if word == ACCEPTED {

@@ -34,6 +34,41 @@ pub struct Received<B> {
 }
 
 /// The length of a buffer, so that a transport can hold a message to its plan.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sylvie_comm::{
+///     CommError, Communicator, Incoming, MessageLength, Outgoing, Pass, Purpose, Tag, ThreadOptions,
+///     Threads, run_ranks,
+/// };
+///
+/// /// Bytes that the messages for several peers share.
+/// struct Shared(Arc<[u8]>);
+///
+/// impl MessageLength for Shared {
+///     fn n_bytes(&self) -> usize {
+///         self.0.len()
+///     }
+/// }
+///
+/// let tag = Tag { epoch: 0, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// let heard = run_ranks(3, &ThreadOptions::default(), |comm: &mut Threads<Shared>| {
+///     let rank = comm.rank();
+///     let bytes: Arc<[u8]> = Arc::from(vec![rank as u8; 8]);
+///     let peers: Vec<usize> = (0..3).filter(|&peer| peer != rank).collect();
+///     let send = |&peer: &usize| {
+///         let buffer = Shared(Arc::clone(&bytes));
+///         Outgoing { peer, buffer, payload_bytes: 8, metadata_bytes: 0 }
+///     };
+///     let recvs: Vec<Incoming> = peers.iter().map(|&peer| Incoming { peer, bytes: 8 }).collect();
+///     let pending = comm.start(tag, peers.iter().map(send).collect(), &recvs)?;
+///     let received = comm.wait(pending)?;
+///     Ok::<_, CommError>(received.iter().map(|message| message.buffer.0[0]).collect::<Vec<u8>>())
+/// })?;
+/// assert_eq!(heard, [[1, 2], [0, 2], [0, 1]]);
+/// # Ok::<(), sylvie_comm::RankError<CommError>>(())
+/// ```
 pub trait MessageLength {
     /// Bytes that travel.
     fn n_bytes(&self) -> usize;
@@ -62,6 +97,47 @@ impl MessageLength for Vec<u8> {
 /// # Errors
 /// Every call may return [`CommError::Aborted`], [`CommError::Timeout`] and [`CommError::Departed`].
 /// Where a transport cannot outlive the fault, as under MPI, the process ends instead.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{
+///     CommError, Communicator, Incoming, Outgoing, Pass, Purpose, Received, Tag, ThreadOptions,
+///     Threads, run_ranks,
+/// };
+///
+/// /// Hands a message to the next rank of a ring of two or more, over any transport.
+/// fn pass_on<C>(comm: &mut C, tag: Tag, message: &[u8]) -> Result<Vec<u8>, CommError>
+/// where
+///     C: Communicator<Buffer = Vec<u8>>,
+/// {
+///     let (rank, size, n_bytes) = (comm.rank(), comm.size(), message.len());
+///     let send = Outgoing {
+///         peer: (rank + 1) % size,
+///         buffer: message.to_vec(),
+///         payload_bytes: n_bytes as u64,
+///         metadata_bytes: 0,
+///     };
+///     let from = Incoming { peer: (rank + size - 1) % size, bytes: n_bytes };
+///     let pending = comm.start(tag, vec![send], &[from])?;
+///     while !comm.is_ready(&pending)? {
+///         std::thread::yield_now(); // or a piece of the computation
+///     }
+///     let Received { peer, buffer } = comm.wait(pending)?.remove(0);
+///     assert_eq!(peer, from.peer);
+///     Ok(buffer)
+/// }
+///
+/// let tag = Tag { epoch: 0, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// let outcomes = run_ranks(3, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+///     let heard = pass_on(comm, tag, &[comm.rank() as u8; 16])?;
+///     let traffic = comm.take_traffic().of(tag);
+///     Ok::<_, CommError>((comm.all_gather(&heard[..1])?, traffic.payload_bytes))
+/// })?;
+/// assert_eq!(outcomes[0].0, [[2], [0], [1]]); // what ranks 0, 1 and 2 heard, known to all of them
+/// assert_eq!(outcomes[0], outcomes[2]);
+/// assert_eq!(outcomes[0].1, 16);
+/// # Ok::<(), sylvie_comm::RankError<CommError>>(())
+/// ```
 pub trait Communicator {
     /// What a message is made of: bytes in the memory of the host or of a device.
     type Buffer: Send;

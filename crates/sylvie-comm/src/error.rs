@@ -6,6 +6,14 @@ use std::time::Duration;
 use crate::Tag;
 
 /// The call in which a rank was when something went wrong.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{CommError, Operation};
+///
+/// let error = CommError::Departed { peer: 3, operation: Operation::Reduce };
+/// assert_eq!(error.to_string(), "rank 3 left before reduce was complete");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// The exchange with this tag.
@@ -30,6 +38,26 @@ impl fmt::Display for Operation {
 ///
 /// `peer` is always the other rank. The first error of a rank is final: its later calls return the
 /// same error, or [`Aborted`](Self::Aborted) once the run has been aborted.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{
+///     CommError, Communicator, Incoming, Outgoing, Pass, Purpose, RankError, Tag, ThreadOptions,
+///     Threads, run_ranks,
+/// };
+///
+/// // Both ranks expect four bytes, and rank 0 sends three.
+/// let tag = Tag { epoch: 0, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// let outcome = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+///     let (peer, n_bytes) = (1 - comm.rank(), 3 + comm.rank());
+///     let (buffer, payload_bytes) = (vec![0; n_bytes], n_bytes as u64);
+///     let send = Outgoing { peer, buffer, payload_bytes, metadata_bytes: 0 };
+///     let pending = comm.start(tag, vec![send], &[Incoming { peer, bytes: 4 }])?;
+///     comm.wait(pending).map(drop)
+/// });
+/// let Err(RankError::Failed { rank: 1, source }) = outcome else { panic!("rank 1 does not fail") };
+/// assert_eq!(source, CommError::WrongLength { tag, peer: 0, expected: 4, found: 3 });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommError {

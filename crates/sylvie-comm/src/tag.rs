@@ -30,6 +30,16 @@ impl Purpose {
 /// Names an exchange; both ends of a message must agree on it.
 ///
 /// Tags order by epoch, then layer, pass and purpose.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{Pass, Purpose, Tag};
+///
+/// let forward = Tag { epoch: 3, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// let backward = Tag { pass: Pass::Backward, ..forward };
+/// assert_eq!(backward.to_string(), "training epoch 3 layer 1 backward");
+/// assert!(forward < backward && backward < Tag { epoch: 4, ..forward });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag {
     /// Epoch, from 0.

@@ -33,6 +33,18 @@ impl AddAssign for Count {
 }
 
 /// Calls of a collective and the bytes that this rank contributed to other ranks.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{CollectiveCount, CommError, Communicator, ThreadOptions, Threads, run_ranks};
+///
+/// let gathered = run_ranks(3, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+///     comm.all_gather(&[0; 5])?;
+///     Ok::<_, CommError>(comm.traffic().gathered)
+/// })?;
+/// assert_eq!(gathered, [CollectiveCount { n_calls: 1, n_bytes: 2 * 5 }; 3]); // to two others
+/// # Ok::<(), sylvie_comm::RankError<CommError>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CollectiveCount {
     /// Completed calls.
@@ -65,14 +77,15 @@ impl AddAssign for CollectiveCount {
 ///
 /// # Example
 /// ```
-/// use sylvie_comm::{Pass, Purpose, Tag, Traffic};
+/// use sylvie_comm::{Count, Pass, Purpose, Tag, Traffic};
 ///
 /// let forward = Tag { epoch: 3, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
 /// let backward = Tag { pass: Pass::Backward, ..forward };
 /// let mut traffic = Traffic::default();
 /// traffic.record(forward, 16, 4);
 /// traffic.record(backward, 32, 4);
-/// assert_eq!(traffic.of(forward).total_bytes(), 20);
+/// let count = Count { payload_bytes: 16, metadata_bytes: 4, n_messages: 1 };
+/// assert_eq!((traffic.of(forward), count.total_bytes()), (count, 20));
 /// assert_eq!(traffic.sum(|tag| tag.layer == 1).metadata_bytes, 8);
 /// assert_eq!(traffic.of_purpose(Purpose::Evaluation).n_messages, 0);
 /// ```

@@ -9,6 +9,29 @@ use crate::matrix::upload;
 use crate::{CudaMatrix, count, done};
 
 /// The edges of one block on a device, by row and by column.
+///
+/// # Example
+/// ```
+/// use sylvie_cuda::{CudaAdjacency, CudaBackend, Staged};
+/// use sylvie_graph::{Block, Csr};
+/// use sylvie_tensor::Backend;
+/// # sylvie_standins::install();
+///
+/// let backend = CudaBackend::<Staged>::open(0)?;
+/// // Of two rows the second reads two columns.
+/// let block = Block {
+///     owner: 1,
+///     column_ids: vec![6, 8],
+///     column_degrees: vec![1, 1],
+///     rows: vec![1],
+///     edges: Csr::from_pairs(1, 2, &[(0, 0), (0, 1)])?,
+/// };
+/// let edges: CudaAdjacency = backend.upload_block(&block);
+/// let (x, mut sums) = (backend.upload(2, 1, &[10.0, 20.0]), backend.zeros(2, 1));
+/// backend.aggregate(&edges, None, &x, &mut sums);
+/// assert_eq!(backend.download(&sums), [0.0, 30.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CudaAdjacency {
     /// Local rows with an edge here, ascending.

@@ -21,6 +21,19 @@ use crate::{
 ///
 /// With [`Staged`] messages, which is the default, rows travel as host bytes on any transport; with
 /// [`OnDevice`](crate::OnDevice) they stay on the device.
+///
+/// # Example
+/// ```
+/// use sylvie_cuda::{CudaBackend, CudaMatrix, Staged};
+/// use sylvie_tensor::Backend;
+/// # sylvie_standins::install();
+///
+/// let backend = CudaBackend::<Staged>::open(0)?;
+/// let mut x: CudaMatrix = backend.upload(2, 2, &[1.0, -2.0, 3.0, -4.0]);
+/// backend.relu(&mut x);
+/// assert_eq!((x.n_rows(), backend.download(&x)), (2, vec![1.0, 0.0, 3.0, 0.0]));
+/// # Ok::<(), sylvie_cuda::DeviceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CudaBackend<M = Staged> {
     device: Device,

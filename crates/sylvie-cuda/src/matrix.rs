@@ -133,6 +133,22 @@ pub(crate) fn upload<T: Pod>(device: &Device, values: &[T]) -> Memory {
 }
 
 /// A sparse matrix of f32 on a device, readable by row and by column.
+///
+/// # Example
+/// ```
+/// use sylvie_cuda::{CudaBackend, CudaSparse, Staged};
+/// use sylvie_graph::SparseMatrix;
+/// use sylvie_tensor::{Backend, Mode};
+/// # sylvie_standins::install();
+///
+/// let backend = CudaBackend::<Staged>::open(0)?;
+/// let features = SparseMatrix::new(3, &[0, 1, 2], &[2, 0], &[2.0, 1.0])?;
+/// let x: CudaSparse = backend.upload_sparse(&features);
+/// let (w, mut y) = (backend.upload(3, 1, &[10.0, 20.0, 30.0]), backend.zeros(2, 1));
+/// backend.sparse_matmul(&x, &w, Mode::Assign, &mut y);
+/// assert_eq!(backend.download(&y), [60.0, 10.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CudaSparse {
     pub(crate) structure: Arc<Structure>,

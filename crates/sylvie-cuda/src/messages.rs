@@ -14,6 +14,31 @@ mod sealed {
 }
 
 /// What a backend's messages are made of: [`Staged`] or [`OnDevice`].
+///
+/// # Example
+/// ```
+/// use sylvie_cuda::{CudaBackend, CudaIndex, Messages, OnDevice, Staged};
+/// use sylvie_lowbit::{RowCodec, Width};
+/// use sylvie_random::{Coordinates, Stream};
+/// use sylvie_tensor::{Backend, Wire};
+/// # sylvie_standins::install();
+///
+/// /// Encodes the first of two rows, and gives the message's bytes.
+/// fn message<M: Messages>(backend: &CudaBackend<M>) -> Vec<u8> {
+///     let x = backend.upload(2, 2, &[0.0, 1.0, 5.0, 7.0]);
+///     let [rows, keys]: [CudaIndex; 2] = [[0], [40]].map(|list| backend.upload_index(&list));
+///     let codec = RowCodec::new(Width::One);
+///     let draws = Coordinates::new(1, Stream::Rounding).family();
+///     let old = backend.bytes_from_host(Vec::new());
+///     let message = backend.encode_rows(codec, &x, &rows, &keys, draws, old);
+///     backend.bytes_to_host(message.expect("finite rows"))
+/// }
+///
+/// let staged = CudaBackend::<Staged>::open(0)?;
+/// let on_device = CudaBackend::<OnDevice>::on(staged.device().clone())?;
+/// assert_eq!(message(&staged), message(&on_device));
+/// # Ok::<(), sylvie_cuda::DeviceError>(())
+/// ```
 pub trait Messages:
     sealed::Sealed + Clone + Copy + Debug + Default + Send + Sync + 'static
 {

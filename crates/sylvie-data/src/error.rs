@@ -8,6 +8,15 @@ use sylvie_graph::GraphError;
 use zip::result::ZipError;
 
 /// A file, and the key in it where there is one: a member of an archive, an entry of a JSON map.
+///
+/// # Example
+/// ```
+/// use sylvie_data::Place;
+///
+/// let place = Place::key("photo.npz".as_ref(), "adj_indices");
+/// assert_eq!(place.to_string(), "photo.npz, key `adj_indices`");
+/// assert_eq!(Place::file("photo.npz".as_ref()).key, None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// File or folder.
@@ -41,6 +50,13 @@ impl fmt::Display for Place {
 }
 
 /// A path for messages: control characters are escaped, so that it stays on its line.
+///
+/// # Example
+/// ```
+/// use sylvie_data::shown;
+///
+/// assert_eq!(shown("my\ngraph.npz".as_ref()), "my\\ngraph.npz");
+/// ```
 #[must_use]
 pub fn shown(path: &Path) -> String {
     escaped(&path.to_string_lossy())
@@ -63,6 +79,18 @@ pub(crate) fn escaped(text: &str) -> String {
 ///
 /// Each message stands alone: it holds what a library said too (the fields named `problem`), so
 /// `source()` is empty and a printed chain repeats nothing.
+///
+/// # Example
+/// ```
+/// use sylvie_data::{DataError, ReadOptions, read};
+///
+/// let error = read("no-such-folder", &ReadOptions::default()).unwrap_err();
+/// assert!(matches!(error, DataError::NotFound { .. }));
+/// assert_eq!(error.to_string(), "no-such-folder: no such file or folder");
+///
+/// let error = read("synthetic:nodes=many", &ReadOptions::default()).unwrap_err();
+/// assert!(error.to_string().starts_with("setting `nodes=many` of a synthetic graph: expected"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {

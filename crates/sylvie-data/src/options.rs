@@ -9,6 +9,16 @@ use crate::error::DataError;
 use crate::split_rule::SplitRule;
 
 /// How a data set lies on disk, or that it is generated.
+///
+/// # Example
+/// ```
+/// use sylvie_data::{DataError, Format};
+///
+/// let format: Format = "edge-list".parse()?;
+/// assert_eq!((format, format.name()), (Format::EdgeList, "edge-list"));
+/// assert!(Format::CHOICES.contains("edge-list"));
+/// # Ok::<(), DataError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// A folder of npy files: indptr, indices, feat, label, train, val, test.
@@ -99,6 +109,20 @@ impl FromStr for Format {
 }
 
 /// What is done to features after reading.
+///
+/// # Example
+/// ```
+/// use sylvie_data::{Normalization, ReadOptions, read};
+/// use sylvie_graph::Features;
+///
+/// let options = ReadOptions { normalization: "row".parse()?, ..ReadOptions::default() };
+/// assert_eq!(options.normalization, Normalization::Row);
+/// let dataset = read("synthetic:nodes=200,degree=4,features=4,classes=2", &options)?;
+/// let Features::Dense(features) = &dataset.features else { panic!("generated features are dense") };
+/// let sum: f32 = features.row(17).iter().map(|value| value.abs()).sum();
+/// assert!((sum - 1.0).abs() < 1e-5);
+/// # Ok::<(), sylvie_data::DataError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Normalization {
     /// Nothing.
@@ -146,6 +170,38 @@ impl FromStr for Normalization {
 }
 
 /// How to read; the default recognises the format and changes nothing.
+///
+/// # Example
+/// A graph of one's own, written as text.
+///
+/// ```
+/// use std::fs;
+///
+/// use sylvie_data::{Format, ReadOptions, SplitRule, read};
+/// use sylvie_graph::{Direction, Role};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let folder = scratch.path();
+/// // A chain of six nodes of two classes, with two features each.
+/// fs::write(folder.join("edges.csv"), "0,1\n1,2\n2,3\n3,4\n4,5\n")?;
+/// fs::write(folder.join("labels.csv"), "0\n0\n0\n1\n1\n1\n")?;
+/// let features = "6 2 6\n1 1 1\n2 1 2\n3 1 1\n4 2 2\n5 2 1\n6 2 3\n";
+/// let header = "%%MatrixMarket matrix coordinate real general\n";
+/// fs::write(folder.join("feat.mtx"), [header, features].concat())?;
+///
+/// let options = ReadOptions {
+///     format: Some(Format::EdgeList), // or none: the files tell
+///     direction: Direction::Directed,
+///     split: SplitRule::PerClass { train: 1, val: 1 },
+///     split_seed: 3,
+///     ..ReadOptions::default()
+/// };
+/// let dataset = read(folder.to_str().ok_or("a path in UTF-8")?, &options)?;
+/// assert_eq!(dataset.graph.row(1), [0]); // node 1 reads node 0, and not the other way round
+/// assert_eq!((dataset.features.n_cols(), dataset.labels.n_classes()), (2, 2));
+/// assert_eq!(dataset.split.count(Role::Test), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadOptions {
     /// The format, or `None` to look at the path.

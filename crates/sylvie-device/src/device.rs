@@ -17,6 +17,21 @@ use crate::{DeviceError, Library};
 ///
 /// Each thread that operates on it gets a stream of its own, and what threads share keeps its order
 /// ([`Memory`]). Errors of operations that run later come with a later call, as the driver reports them.
+///
+/// # Example
+/// ```
+/// use sylvie_device::Device;
+/// # sylvie_standins::install();
+///
+/// let device = Device::open(0)?;
+/// let sent = device.upload(&[1, 2, 3, 4])?;
+/// let mut copied = device.allocate(4)?;
+/// device.copy(&sent, 4, &mut copied)?;
+/// let mut bytes = [0; 4];
+/// device.read(&copied, &mut bytes)?;
+/// assert_eq!(bytes, [1, 2, 3, 4]);
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -42,6 +57,18 @@ struct Streams {
 }
 
 /// What a device is.
+///
+/// # Example
+/// ```
+/// use sylvie_device::{DeviceInfo, devices, driver_version};
+/// # sylvie_standins::install();
+///
+/// println!("a driver for CUDA {}", driver_version()? / 1000);
+/// for DeviceInfo { ordinal, name, memory_bytes, .. } in devices()? {
+///     println!("device {ordinal}: {name}, {} MiB", memory_bytes >> 20);
+/// }
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its number.
@@ -348,6 +375,24 @@ thread_local! {
 }
 
 /// A stream that belongs to whoever holds it, whatever thread that is.
+///
+/// # Example
+/// ```
+/// use sylvie_device::{Device, Submitted};
+/// # sylvie_standins::install();
+///
+/// let device = Device::open(0)?;
+/// let stream = device.own_stream()?;
+/// let (source, mut target) = (device.upload(&[7; 64])?, device.allocate(64)?);
+/// // Here a library would be called with the raw stream and the two addresses.
+/// let call = |_, _: &[u64], _: &[u64]| Ok(());
+/// // SAFETY: nothing is submitted.
+/// let submitted: Submitted = unsafe { stream.submit(&[&source], &mut [&mut target], call)? };
+/// while !stream.is_done(submitted)? {
+///     std::thread::yield_now();
+/// }
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 pub struct OwnStream {
     device: Device,
     lease: Lease,

@@ -3,6 +3,18 @@
 use cudarc::driver::DriverError;
 
 /// Why a device cannot be used, or what it reported.
+///
+/// # Example
+/// ```
+/// use sylvie_device::{Device, DeviceError};
+///
+/// match Device::open(99) {
+///     Err(DeviceError::NoDevice { n_devices, .. }) => println!("there are {n_devices} only"),
+///     Err(error @ DeviceError::LibraryMissing { .. }) => println!("{error}"), // says what would help
+///     Err(error) => println!("{error}"),
+///     Ok(device) => println!("{:?}", device.info()),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {

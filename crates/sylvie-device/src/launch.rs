@@ -14,6 +14,24 @@ use crate::memory::Memory;
 use crate::{DeviceError, Library};
 
 /// An argument of a kernel.
+///
+/// # Example
+/// ```
+/// use sylvie_device::{Arg, Device};
+/// use sylvie_kernels::RELU;
+/// # sylvie_standins::install();
+///
+/// let device = Device::open(0)?;
+/// let values = [1.0_f32, -2.0, 3.0, -4.0];
+/// let mut x = device.upload(values.map(f32::to_le_bytes).as_flattened())?;
+/// // SAFETY: the kernel changes in place as many values as it is told of, and there are four.
+/// unsafe { device.launch(&RELU, (1, 4), &mut [Arg::Write(&mut x), Arg::U64(4)])? };
+/// let mut bytes = [0; 16];
+/// device.read(&x, &mut bytes)?;
+/// assert_eq!(bytes[4..8], 0.0_f32.to_le_bytes());
+/// assert_eq!(bytes[8..12], 3.0_f32.to_le_bytes());
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 #[derive(Debug)]
 pub enum Arg<'a> {
     /// Memory that the kernel reads, from its beginning.

@@ -6,6 +6,16 @@ use cudarc::{cublas, driver, get_lib_name_candidates, nccl, nvrtc};
 use crate::DeviceError;
 
 /// A library that is loaded when it is first needed.
+///
+/// # Example
+/// ```
+/// use sylvie_device::Library;
+///
+/// match Library::Nccl.require() {
+///     Ok(()) => assert!(Library::Nccl.is_present()),
+///     Err(error) => println!("{error}"), // which file names were looked for, and where
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// The driver, without which there are no devices.

@@ -20,6 +20,30 @@ const SWEEP_TAKES: u64 = 256;
 /// Operations on several threads may use it: each thread has a stream, and a stream waits for what others
 /// have submitted before, as far as it concerns the same memory. The bytes are unspecified at first. Dropped,
 /// the block goes back to its device's pool, with what is still under way on it.
+///
+/// # Example
+/// ```
+/// use std::thread;
+/// use sylvie_device::{Device, MemoryUse};
+/// # sylvie_standins::install();
+///
+/// let device = Device::open(0)?;
+/// let mut memory = device.allocate(1000)?;
+/// device.fill(7, &mut memory)?;
+/// // Another thread's stream waits for the filling by itself.
+/// let read = || -> Result<u8, _> {
+///     let mut bytes = [0; 1000];
+///     device.read(&memory, &mut bytes).map(|()| bytes[999])
+/// };
+/// let last = thread::scope(|scope| scope.spawn(read).join()).expect("the thread has not panicked")?;
+/// assert_eq!(last, 7);
+///
+/// drop(memory);
+/// let again = device.allocate(1000)?; // the same block
+/// let MemoryUse { n_allocated, idle_bytes, .. } = device.memory_use();
+/// assert_eq!((again.n_bytes(), n_allocated, idle_bytes), (1000, 1, 0));
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 pub struct Memory {
     device: Device,
     block: Block,

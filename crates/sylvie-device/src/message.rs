@@ -5,6 +5,19 @@ use crate::{Device, DeviceError, Memory};
 /// Bytes of a message in a device's memory, or none at all.
 ///
 /// As with all [`Memory`], whoever uses them next waits for whoever wrote them.
+///
+/// # Example
+/// ```
+/// use sylvie_device::{Device, DeviceBytes};
+/// # sylvie_standins::install();
+///
+/// let device = Device::open(0)?;
+/// let message = DeviceBytes::new(device.upload(&[1, 2, 3])?);
+/// assert_eq!(message.n_bytes(), 3);
+/// let memory = message.resized(&device, 2)?; // for the next message
+/// assert_eq!((memory.n_bytes(), device.memory_use().n_allocated), (2, 1));
+/// # Ok::<(), sylvie_device::DeviceError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct DeviceBytes {
     memory: Option<Memory>,

@@ -14,6 +14,22 @@ use crate::config::ParseModelError;
 /// its ones against its zeros: `w t softplus(-x) + (1 - t) softplus(x)`, and the sum is divided by the
 /// number of training nodes. These are PyTorch's `CrossEntropyLoss(weight)` and
 /// `BCEWithLogitsLoss(pos_weight)`, but for the mean over classes.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ClassCounts, ClassWeights, loss_divisor};
+/// use sylvie_graph::Labels;
+///
+/// // Four nodes of class 0, and one of class 1.
+/// let labels = Labels::single(2, vec![0, 0, 0, 0, 1])?;
+/// let counts = ClassCounts::new(&labels, &[0, 1, 2, 3, 4]);
+/// let balanced: ClassWeights = "balanced".parse()?;
+/// let weights = balanced.of_classes(&labels, &counts);
+/// assert_eq!(weights, Some(vec![0.625, 2.5]));
+/// assert_eq!(loss_divisor(&labels, &counts, weights.as_deref()), 5.0);
+/// assert_eq!("1,2.5".parse::<ClassWeights>()?, ClassWeights::Given(vec![1.0, 2.5]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ClassWeights {
     /// All classes weigh 1.
@@ -131,6 +147,18 @@ impl ClassWeights {
 }
 
 /// What the sum of losses over the training nodes of the whole graph is divided by.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ClassCounts, loss_divisor};
+/// use sylvie_graph::{Labels, UNLABELLED};
+///
+/// let labels = Labels::single(2, vec![0, 1, UNLABELLED, 1])?;
+/// let counts = ClassCounts::new(&labels, &[0, 1, 2, 3]);
+/// assert_eq!(loss_divisor(&labels, &counts, None), 3.0);
+/// assert_eq!(loss_divisor(&labels, &counts, Some(&[4.0, 0.5])), 4.0 + 2.0 * 0.5);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[must_use]
 pub fn loss_divisor(labels: &Labels, counts: &ClassCounts, weights: Option<&[f32]>) -> f64 {
     match (labels, weights) {

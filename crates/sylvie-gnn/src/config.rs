@@ -4,6 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The kind of a network's graph layers.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelKind, ParseModelError};
+///
+/// let kind: ModelKind = "gat".parse()?;
+/// assert_eq!((kind, kind.to_string()), (ModelKind::Gat, "gat".to_owned()));
+/// # Ok::<(), ParseModelError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelKind {
     /// Graph convolution (Kipf and Welling 2017), on symmetric graphs.
@@ -23,7 +32,15 @@ pub enum NormKind {
     None,
 }
 
-/// A word that names no model, norm or metric.
+/// A word that names no model, norm, metric or class weights.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::NormKind;
+///
+/// let error = "batch".parse::<NormKind>().unwrap_err();
+/// assert_eq!(error.to_string(), "unknown norm 'batch', expected one of layer, none");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} '{word}', expected one of {expected}")]
 pub struct ParseModelError {
@@ -117,6 +134,15 @@ pub struct ModelConfig {
 }
 
 /// A network that cannot be built.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ConfigError, ModelConfig, ModelKind, Network};
+///
+/// let config = ModelConfig { n_linear: 2, ..ModelConfig::new(ModelKind::Sage, vec![64, 32, 10]) };
+/// let refused = Network::new(config).map(drop);
+/// assert_eq!(refused, Err(ConfigError::NoGraphLayer { n_layers: 2, n_linear: 2 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -279,6 +305,16 @@ impl ModelConfig {
     }
 
     /// The weight tensors of a layer, in the order in which they are kept.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_gnn::{ModelConfig, ModelKind};
+    ///
+    /// let config = ModelConfig { n_heads: 4, ..ModelConfig::new(ModelKind::Gat, vec![64, 32, 10]) };
+    /// let last = config.tensors(1).into_iter().map(|spec| (spec.name, spec.n_rows, spec.n_cols));
+    /// let expected = [("w", 32, 4 * 10), ("a_src", 4, 10), ("a_dst", 4, 10), ("b", 1, 10)];
+    /// assert!(last.eq(expected)); // each head has all ten columns
+    /// ```
     #[must_use]
     pub fn tensors(&self, layer: usize) -> Vec<TensorSpec> {
         let (n_in, n_out) = (self.n_columns_in(layer), self.n_columns_out(layer));

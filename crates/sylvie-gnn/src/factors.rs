@@ -15,6 +15,40 @@ use crate::structure::HaloBlock;
 /// BNS-GCN. GCN and SAGE multiply the edges of a row by its factor. GAT multiplies the exponential of
 /// their scores by it, that is, adds its logarithm to the scores after LeakyReLU; the values are not
 /// scaled. Either way the expectation of each sum, GAT's two sums included, is that of all rows.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ColumnFactors, Context, HaloBlock, Input, Network, Structure, Weights};
+/// use sylvie_tensor::{Backend, CpuBackend};
+/// # use sylvie_gnn::{ModelConfig, ModelKind, NormKind};
+/// # use sylvie_graph::{Assignment, Direction, clean_edges};
+/// # use sylvie_partition::build_parts;
+/// # let (graph, _) = clean_edges(3, &[(0, 1), (1, 2)], Direction::Symmetric)?;
+/// # let part = &build_parts(&graph, &Assignment::new(2, vec![0, 0, 1])?, None)[0];
+/// # let config = ModelConfig::new(ModelKind::Sage, vec![1, 1, 1]);
+/// # let network = Network::new(ModelConfig { dropout: 0.0, norm: NormKind::None, ..config })?;
+/// # let backend = CpuBackend::new(1);
+/// # let structure = Structure::new(&backend, part);
+/// # let ctx = Context { backend: &backend, structure: &structure, dropout: None, keeps_halo: true };
+/// # let tensors = [0.0, 1.0, 0.0, 0.0, 1.0, 0.0].map(|value| vec![value]);
+/// # let weights = Weights::from_host(&backend, network.config(), &tensors);
+///
+/// // Layer 1 of `network` takes the means of neighbours. Of two own rows the second reads the other
+/// // and a halo row, which is drawn with a probability of 1/2.
+/// let own = Input::dense(backend.upload(2, 1, &[1.0, 2.0]));
+/// let halo = Input::dense(backend.upload(1, 1, &[6.0]));
+/// let block: &HaloBlock<CpuBackend> = &structure.halo[0];
+/// let second_row = |factor| {
+///     let factors = ColumnFactors::new(&backend, network.config(), block, &[factor]);
+///     let mut partial = network.begin(1, ctx, &weights, &own);
+///     network.add_block(ctx, &weights, 0, &halo, Some(&factors), &mut partial);
+///     backend.download(&network.finish(ctx, &weights, partial).0)[1]
+/// };
+/// let (drawn, left_out) = (second_row(2.0), second_row(0.0));
+/// assert_eq!((drawn, left_out), ((1.0 + 2.0 * 6.0) / 2.0, 1.0 / 2.0));
+/// assert_eq!((drawn + left_out) / 2.0, 3.5); // right on average
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ColumnFactors<B: Backend> {
     kind: Factors<B>,
 }

@@ -13,6 +13,33 @@ use crate::sage;
 use crate::structure::{gcn_factor, mean_factor};
 
 /// The raw features of the own rows, and their aggregate with the neighbours', computed once.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Context, KeptAggregate, ModelKind, Network, Structure, Weights};
+/// use sylvie_graph::{DenseMatrix, Features};
+/// use sylvie_tensor::{Backend, CpuBackend};
+/// # use sylvie_gnn::{ModelConfig, NormKind};
+/// # use sylvie_graph::{Assignment, Direction, clean_edges};
+/// # use sylvie_partition::build_parts;
+/// # let (graph, _) = clean_edges(3, &[(0, 1), (1, 2)], Direction::Symmetric)?;
+/// # let part = &build_parts(&graph, &Assignment::new(2, vec![0, 0, 1])?, None)[0];
+/// # let config = ModelConfig::new(ModelKind::Sage, vec![1, 1, 1]);
+/// # let network = Network::new(ModelConfig { dropout: 0.0, norm: NormKind::None, ..config })?;
+/// # let backend = CpuBackend::new(1);
+/// # let structure = Structure::new(&backend, part);
+/// # let ctx = Context { backend: &backend, structure: &structure, dropout: None, keeps_halo: true };
+/// # let tensors = [0.0, 1.0, 0.0, 0.0, 1.0, 0.0].map(|value| vec![value]);
+/// # let weights = Weights::from_host(&backend, network.config(), &tensors);
+///
+/// // `part` owns two nodes of a path of three, and reads the third; layer 0 takes means of neighbours.
+/// let features = |values: Vec<f32>| DenseMatrix::new(values.len(), 1, values).map(Features::Dense);
+/// let (own, halo) = (features(vec![1.0, 2.0])?, [features(vec![6.0])?]);
+/// let kept = KeptAggregate::new(ModelKind::Sage, ctx, part, &own, &halo); // once
+/// let (y, _) = network.first_layer_from_kept(ctx, &weights, &kept); // in every epoch
+/// assert_eq!(backend.download(&y), [2.0, 3.5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeptAggregate<B: Backend> {
     /// SAGE's own rows; absent for GCN, whose aggregate holds them.
     pub(crate) own: Option<Input<B>>,

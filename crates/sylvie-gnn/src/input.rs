@@ -8,6 +8,21 @@ use sylvie_tensor::{Backend, Mode};
 use crate::structure::Structure;
 
 /// Rows that a layer reads.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::Input;
+/// use sylvie_graph::{Features, SparseMatrix};
+/// use sylvie_tensor::CpuBackend;
+///
+/// let backend = CpuBackend::new(1);
+/// // One value in twelve is worth it; one in two is smaller as a dense row.
+/// let sparse = Features::Sparse(SparseMatrix::new(12, &[0, 1], &[7], &[1.0])?);
+/// assert!(matches!(Input::from_features(&backend, &sparse), Input::Sparse(_)));
+/// let full = Features::Sparse(SparseMatrix::new(2, &[0, 1], &[1], &[1.0])?);
+/// assert!(matches!(Input::from_features(&backend, &full), Input::Dense(_)));
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 pub enum Input<B: Backend> {
     /// Every value stored.
     Dense(Arc<B::Matrix>),
@@ -205,6 +220,40 @@ pub struct Dropout {
 }
 
 /// Where and how a layer is computed.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Context, Dropout, Structure};
+/// use sylvie_random::{Coordinates, Pass, Stream};
+/// use sylvie_tensor::{Backend, CpuBackend};
+/// # use sylvie_graph::{Assignment, Direction, clean_edges};
+/// # use sylvie_partition::build_parts;
+/// # let (graph, _) = clean_edges(3, &[(0, 1), (1, 2)], Direction::Symmetric)?;
+/// # let part = &build_parts(&graph, &Assignment::new(2, vec![0, 0, 1])?, None)[0];
+///
+/// // Dropout of layer 1 in epoch 3.
+/// let draws = |stream| Coordinates::new(7, stream).at(3, 1, Pass::Forward).family();
+/// let dropout = Dropout {
+///     rate: 0.5,
+///     rows: draws(Stream::Dropout),
+///     aggregate: draws(Stream::DropoutAggregate),
+/// };
+/// let backend = CpuBackend::new(1);
+/// let structure = Structure::new(&backend, part); // two own rows
+/// let ctx = Context {
+///     backend: &backend,
+///     structure: &structure,
+///     dropout: Some(dropout),
+///     keeps_halo: true,
+/// };
+/// // Gradients are masked as the rows were.
+/// let (rows, mut gradient) = (backend.upload(2, 4, &[1.0; 8]), backend.upload(2, 4, &[1.0; 8]));
+/// let read = backend.dropped(dropout.rate, dropout.rows, &structure.own_keys, &rows);
+/// ctx.drop_gradient(&structure.own_keys, &mut gradient);
+/// assert_eq!(backend.download(&read), backend.download(&gradient));
+/// assert!(backend.download(&read).iter().all(|&value| value == 0.0 || value == 2.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Context<'a, B: Backend> {
     /// The machine.
     pub backend: &'a B,

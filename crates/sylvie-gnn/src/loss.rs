@@ -4,6 +4,23 @@ use sylvie_graph::Labels;
 use sylvie_tensor::Backend;
 
 /// Rows with a known label, and their labels.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Targets, loss_and_gradient};
+/// use sylvie_graph::{Labels, UNLABELLED};
+/// use sylvie_tensor::{Backend, CpuBackend};
+///
+/// let backend = CpuBackend::new(1);
+/// let labels = Labels::single(2, vec![0, UNLABELLED, 1])?;
+/// let targets = Targets::new(&backend, &labels, &[0, 1, 2]);
+/// assert_eq!(targets.n_rows(), 2); // row 1 has no label
+/// // With logits of zeros each row that counts loses ln 2.
+/// let (loss, dlogits) = loss_and_gradient(&backend, &backend.zeros(3, 2), &targets);
+/// assert!((loss - 2.0 * f64::ln(2.0)).abs() < 1e-6);
+/// assert_eq!(backend.download(&dlogits), [-0.5, 0.5, 0.0, 0.0, 0.5, -0.5]);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 pub struct Targets<B: Backend> {
     n_rows: usize,
     kind: TargetKind<B>,

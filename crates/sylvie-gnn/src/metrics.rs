@@ -11,6 +11,18 @@ use crate::config::ParseModelError;
 const MAX_COUNT: u64 = 1 << 47;
 
 /// A measure of predictions, between 0 and 1.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Metric, ParseModelError};
+/// use sylvie_graph::Labels;
+///
+/// let metric: Metric = "roc-auc".parse()?;
+/// let labels = |n_classes| Labels::Single { n_classes, classes: vec![0, 1, 1] };
+/// assert!(metric.fits(&labels(2)) && !metric.fits(&labels(3)));
+/// assert!(Metric::MacroF1.fits(&labels(3)));
+/// # Ok::<(), ParseModelError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Share of nodes whose largest logit is their class; for multi-labels, share of right entries.

@@ -19,6 +19,48 @@ use crate::weights::Weights;
 /// A network of graph layers followed by linear layers, with LayerNorm and ReLU between layers.
 ///
 /// The weights are not part of it: every replica holds its own [`Weights`].
+///
+/// # Example
+/// A layer of GraphSAGE on one of two parts, forward and back. What another part owns comes in between.
+///
+/// ```
+/// use sylvie_gnn::{
+///     BackwardPartial, Context, Input, LayerGrads, ModelConfig, ModelKind, Network, NormKind,
+///     Partial, SavedLayer, Structure, Weights,
+/// };
+/// use sylvie_graph::{Assignment, Direction, clean_edges};
+/// use sylvie_partition::build_parts;
+/// use sylvie_tensor::{Backend, CpuBackend};
+///
+/// // The path 0 - 1 - 2. This part owns nodes 0 and 1, and reads node 2.
+/// let (graph, _) = clean_edges(3, &[(0, 1), (1, 2)], Direction::Symmetric)?;
+/// let part = &build_parts(&graph, &Assignment::new(2, vec![0, 0, 1])?, None)[0];
+/// let config = ModelConfig::new(ModelKind::Sage, vec![1, 1, 1]);
+/// let network = Network::new(ModelConfig { norm: NormKind::None, ..config })?;
+/// let backend = CpuBackend::new(1);
+/// let structure = Structure::new(&backend, part);
+/// let ctx = Context { backend: &backend, structure: &structure, dropout: None, keeps_halo: true };
+/// // Of each layer the weights of own rows and of neighbours' means, and the bias.
+/// let tensors = [0.0, 1.0, 0.0, 0.0, 1.0, 0.0].map(|value| vec![value]);
+/// let weights = Weights::from_host(&backend, network.config(), &tensors);
+///
+/// let own = Input::dense(backend.upload(2, 1, &[1.0, 2.0]));
+/// let mut partial: Partial<_> = network.begin(1, ctx, &weights, &own);
+/// let halo = Input::dense(backend.upload(1, 1, &[6.0])); // node 2's row has arrived
+/// network.add_block(ctx, &weights, 0, &halo, None, &mut partial);
+/// let (y, saved): (_, SavedLayer<_>) = network.finish(ctx, &weights, partial);
+/// assert_eq!(backend.download(&y), [2.0, 3.5]); // the means of {2} and of {1, 6}
+///
+/// let dy = backend.upload(2, 1, &[1.0, 1.0]);
+/// let mut partial: BackwardPartial<_> = network.begin_backward(ctx, &weights, saved, dy);
+/// let of_halo = network.block_gradient(ctx, &weights, 0, None, None, &mut partial);
+/// assert_eq!(backend.download(&of_halo), [0.5]); // leaves for the owner of node 2
+/// let LayerGrads { weights: of_weights, own } = network.finish_backward(ctx, &weights, partial);
+/// assert_eq!(own.map(|own| backend.download(&own)), Some(vec![0.5, 1.0]));
+/// let of_weights: Vec<f32> = of_weights.iter().flat_map(|x| backend.download(x)).collect();
+/// assert_eq!(of_weights, [3.0, 5.5, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Network {
     config: ModelConfig,

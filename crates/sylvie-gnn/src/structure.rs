@@ -4,6 +4,23 @@ use sylvie_graph::{Block, PartGraph};
 use sylvie_tensor::Backend;
 
 /// A part of a graph, ready to compute on.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{HaloBlock, Structure};
+/// use sylvie_tensor::CpuBackend;
+/// # use sylvie_graph::{Assignment, Direction, clean_edges};
+/// # use sylvie_partition::build_parts;
+/// # let (graph, _) = clean_edges(3, &[(0, 1), (1, 2)], Direction::Symmetric)?;
+/// # let part = &build_parts(&graph, &Assignment::new(2, vec![0, 0, 1])?, None)[0];
+///
+/// // The path 0 - 1 - 2. `part` owns nodes 0 and 1, and reads node 2 of part 1.
+/// let structure = Structure::new(&CpuBackend::new(1), part);
+/// assert_eq!((structure.n_local, structure.own_keys), (2, vec![0, 1]));
+/// let HaloBlock { owner, n_rows, keys, .. } = &structure.halo[0];
+/// assert_eq!((*owner, *n_rows, keys), (1, 1, &vec![2]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Structure<B: Backend> {
     /// Number of own rows.
     pub n_local: usize,

@@ -6,11 +6,44 @@ use sylvie_tensor::{AdamStep, Backend};
 use crate::config::{ModelConfig, Start, TensorSpec};
 
 /// All weight tensors of a network, a layer at a time.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind, TensorSpec, Weights};
+/// use sylvie_tensor::CpuBackend;
+///
+/// let config = ModelConfig::new(ModelKind::Gcn, vec![64, 32, 10]);
+/// let specs: Vec<(String, TensorSpec)> = Weights::<CpuBackend>::specs(&config);
+/// let names: Vec<&str> = specs.iter().map(|(name, _)| name.as_str()).collect();
+/// assert_eq!(names[..2], ["layers.0.w", "layers.0.b"]);
+/// assert_eq!(names[2..4], ["layers.0.ln_w", "layers.0.ln_b"]); // LayerNorm between the layers
+/// assert_eq!((specs[0].1.n_rows, specs[0].1.n_cols), (64, 32));
+///
+/// let backend = CpuBackend::new(1);
+/// let tensors = Weights::glorot(&backend, &config, 7).to_host(&backend);
+/// assert!(config.fits(&tensors));
+/// assert_eq!(Weights::from_host(&backend, &config, &tensors).to_host(&backend), tensors);
+/// ```
 pub struct Weights<B: Backend> {
     layers: Vec<Vec<B::Matrix>>,
 }
 
 /// Gradients, shaped like the weights.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::Gradients;
+/// use sylvie_tensor::{Backend, CpuBackend};
+///
+/// // The gradients of a layer of two tensors are added up over ranks as one vector.
+/// let backend = CpuBackend::new(1);
+/// let mut layer = vec![backend.upload(1, 2, &[1.0, 2.0]), backend.upload(1, 1, &[3.0])];
+/// let mut values = Vec::new();
+/// Gradients::<CpuBackend>::append_layer(&backend, &layer, &mut values);
+/// values.iter_mut().for_each(|value| *value *= 2.0); // what two ranks with the same gradients get
+/// Gradients::<CpuBackend>::assign_layer(&backend, &mut layer, &values);
+/// assert_eq!(Gradients::<CpuBackend>::new(vec![layer]).flatten(&backend), [2.0, 4.0, 6.0]);
+/// ```
 pub struct Gradients<B: Backend> {
     layers: Vec<Vec<B::Matrix>>,
 }
@@ -163,6 +196,31 @@ impl ModelConfig {
 }
 
 /// Adam as `torch.optim.Adam` does it, weight decay added to the gradient.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{Adam, Gradients, ModelConfig, ModelKind, Moments, Weights};
+/// use sylvie_tensor::{Backend, CpuBackend};
+///
+/// let (backend, config) = (CpuBackend::new(1), ModelConfig::new(ModelKind::Gcn, vec![2, 1]));
+/// let mut weights = Weights::from_host(&backend, &config, &[vec![1.0, -1.0], vec![0.0]]);
+/// let mut adam = Adam::new(&backend, &config, 0.1, 0.0);
+/// let layer = vec![backend.upload(2, 1, &[3.0, -0.5]), backend.upload(1, 1, &[0.0])];
+/// let gradients = Gradients::new(vec![layer]);
+/// adam.step(&backend, &gradients, &mut weights);
+/// // The first step is as long as the rate, whatever the gradient's size.
+/// let stepped = weights.to_host(&backend);
+/// assert!((stepped[0][0] - 0.9).abs() < 1e-5 && (stepped[0][1] + 0.9).abs() < 1e-5);
+///
+/// // Taken up from its moments, it goes on the same way.
+/// let moments: Moments = adam.moments(&backend);
+/// assert!(moments.n_steps == 1 && moments.fit(&config));
+/// let mut resumed = Adam::resumed(&backend, &config, (0.1, 0.0), &moments);
+/// let mut others = Weights::from_host(&backend, &config, &stepped);
+/// adam.step(&backend, &gradients, &mut weights);
+/// resumed.step(&backend, &gradients, &mut others);
+/// assert_eq!(weights.to_host(&backend), others.to_host(&backend));
+/// ```
 pub struct Adam<B: Backend> {
     settings: AdamStep,
     first: Vec<Vec<B::Matrix>>,

@@ -37,6 +37,22 @@ pub struct Cleaning {
 /// edge and, where inverses are added, four more for them and four a directed edge of the result.
 /// # Errors
 /// An edge with a node not below `n_nodes`; too many nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Cleaning, Direction, clean_edges};
+///
+/// // Who is cited, and who cites: the latter reads the former. One pair twice, and a loop.
+/// let edges = [(0, 1), (0, 2), (0, 1), (2, 2)];
+/// let (graph, cleaning) = clean_edges(3, &edges, Direction::Directed)?;
+/// assert_eq!((graph.degree(0), graph.row(1), graph.row(2)), (0, &[0][..], &[0][..]));
+/// let expected = Cleaning { n_stored: 4, n_loops: 1, n_duplicates: 1, n_inverses_added: 0 };
+/// assert_eq!(cleaning, expected);
+///
+/// let (graph, cleaning) = clean_edges(3, &edges, Direction::Symmetric)?;
+/// assert_eq!((graph.row(0), cleaning.n_inverses_added), (&[1, 2][..], 2));
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 pub fn clean_edges(
     n_nodes: usize,
     edges: &[(u32, u32)],

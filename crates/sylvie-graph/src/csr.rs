@@ -36,6 +36,17 @@ impl Csr {
     /// # Errors
     /// Offsets that do not fit the indices, an index not below `n_cols`, a row that is not strictly
     /// ascending, more rows or columns than 32 bits name.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_graph::{Csr, GraphError};
+    ///
+    /// let graph = Csr::new(3, vec![0, 2, 2, 3], vec![1, 2, 0])?;
+    /// assert_eq!(graph, Csr::from_pairs(3, 3, &[(0, 1), (0, 2), (2, 0)])?);
+    /// let refused = Csr::new(3, vec![0, 2, 2, 3], vec![2, 1, 0]);
+    /// assert_eq!(refused, Err(GraphError::UnsortedRow { row: 0 }));
+    /// # Ok::<(), GraphError>(())
+    /// ```
     pub fn new(n_cols: usize, indptr: Vec<u64>, indices: Vec<u32>) -> Result<Self, GraphError> {
         check_offsets(&indptr, indices.len())?;
         let n_rows = indptr.len() - 1;
@@ -176,6 +187,16 @@ impl Csr {
     ///
     /// # Panics
     /// If the shapes differ.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_graph::Csr;
+    ///
+    /// let graph = Csr::from_pairs(3, 3, &[(0, 1), (1, 2)])?;
+    /// let both_ways = graph.union(&graph.transpose());
+    /// assert_eq!((both_ways.row(1), both_ways.is_symmetric()), (&[0, 2][..], true));
+    /// # Ok::<(), sylvie_graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         assert_eq!(self.structure.shape(), other.structure.shape(), "shapes of a union");

@@ -1,6 +1,14 @@
 //! What can be wrong with the values a graph is made of.
 
 /// A value that does not describe a graph data set.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Csr, GraphError};
+///
+/// let refused = Csr::new(2, vec![0, 1, 2], vec![1, 7]);
+/// assert_eq!(refused, Err(GraphError::IndexOutOfRange { position: 1, index: 7, bound: 2 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {

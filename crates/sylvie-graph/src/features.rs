@@ -7,6 +7,18 @@ use crate::csr::{check_n_nodes, check_offsets};
 use crate::error::GraphError;
 
 /// A row-major matrix of f32.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::DenseMatrix;
+///
+/// let mut matrix = DenseMatrix::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?;
+/// matrix.values_mut()[0] = -1.0;
+/// assert_eq!(matrix.row(0), [-1.0, 1.0]);
+/// assert_eq!(matrix.gather_rows(&[2, 0]).values(), [4.0, 5.0, -1.0, 1.0]);
+/// assert!(DenseMatrix::new(3, 2, vec![0.0; 5]).is_err());
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DenseMatrix {
     n_rows: usize,
@@ -247,6 +259,18 @@ impl SparseRows {
 }
 
 /// One row of features a node.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{DenseMatrix, Features, GraphError, SparseMatrix};
+///
+/// let dense = Features::Dense(DenseMatrix::new(2, 3, vec![0.0, 0.0, 1.0, f32::NAN, 0.0, 0.0])?);
+/// let sparse = Features::Sparse(SparseMatrix::new(3, &[0, 1, 1], &[2], &[1.0])?);
+/// assert_eq!((dense.n_rows(), dense.n_cols()), (sparse.n_rows(), sparse.n_cols()));
+/// assert_eq!(dense.check_finite(), Err(GraphError::NotFinite { row: 1, column: 0 }));
+/// assert_eq!(sparse.gather_rows(&[1, 0, 0]).n_rows(), 3);
+/// # Ok::<(), GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Features {
     /// Every value stored.

@@ -7,6 +7,43 @@ use crate::csr::Csr;
 /// A row's neighbours are ordered own, then by owner, then by their place in the owner's order. Each
 /// block holds the columns of one owner, so that aggregating block by block adds in that order, wherever
 /// the blocks come from.
+///
+/// # Example
+/// Made by hand here; `sylvie-partition` builds the parts of any graph.
+///
+/// ```
+/// use sylvie_graph::{Block, Csr, HaloPlan, PartGraph, SendList};
+///
+/// // The path 0 - 1 - 2 - 3, of which this part owns 0 and 1, and part 1 the others.
+/// let own = Block {
+///     owner: 0,
+///     column_ids: vec![0, 1],
+///     column_degrees: vec![1, 2],
+///     rows: vec![0, 1],
+///     edges: Csr::from_pairs(2, 2, &[(0, 1), (1, 0)])?,
+/// };
+/// // Local row 1 reads node 2.
+/// let halo = Block {
+///     owner: 1,
+///     column_ids: vec![2],
+///     column_degrees: vec![2],
+///     rows: vec![1],
+///     edges: Csr::from_pairs(1, 1, &[(0, 0)])?,
+/// };
+/// // And node 2 reads it.
+/// let send = SendList { reader: 1, rows: vec![1], positions: vec![0] };
+/// let part = PartGraph {
+///     part: 0,
+///     n_parts: 2,
+///     own_ids: vec![0, 1],
+///     degrees: vec![1, 2],
+///     blocks: vec![own, halo],
+///     plan: HaloPlan { boundary: vec![1], sends: vec![send] },
+/// };
+/// assert_eq!((part.n_local(), part.n_halo(), part.n_edges()), (2, 1, 3));
+/// assert_eq!(part.plan.n_sent_rows(), 1);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartGraph {
     /// This part's number; its rank.

@@ -110,6 +110,16 @@ impl Split {
     /// [`GraphError::EmptySplit`] with the first set that has none.
     /// # Panics
     /// If labels and split are of different numbers of nodes.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_graph::{GraphError, Labels, Split, UNLABELLED};
+    ///
+    /// let split = Split::from_ids(3, &[0], &[1], &[2])?;
+    /// let labels = Labels::single(2, vec![0, 1, UNLABELLED])?;
+    /// assert_eq!(split.check_usable(&labels), Err(GraphError::EmptySplit { set: "test" }));
+    /// # Ok::<(), GraphError>(())
+    /// ```
     pub fn check_usable(&self, labels: &Labels) -> Result<(), GraphError> {
         assert_eq!(self.roles.len(), labels.n_nodes(), "nodes of split and labels");
         for role in [Role::Train, Role::Val, Role::Test] {

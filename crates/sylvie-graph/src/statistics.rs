@@ -19,6 +19,17 @@ pub struct DegreeSummary {
 }
 
 /// Summarises the in-degrees; all zero for a graph without nodes.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{DegreeSummary, Direction, clean_edges, degree_summary};
+///
+/// // A star of three around node 0, and a node that nobody knows.
+/// let (graph, _) = clean_edges(5, &[(0, 1), (0, 2), (0, 3)], Direction::Symmetric)?;
+/// let expected = DegreeSummary { min: 0, median: 1, mean: 1.2, max: 3, n_isolated: 1 };
+/// assert_eq!(degree_summary(&graph), expected);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[must_use]
 pub fn degree_summary(graph: &Csr) -> DegreeSummary {
     let mut degrees: Vec<u32> = (0..graph.n_rows()).map(|row| graph.degree(row)).collect();

@@ -100,6 +100,26 @@ impl RowCodec {
     /// [`DecodeError::WrongLength`] if `message` is not `message_bytes(n_rows, n_cols)` long.
     /// # Panics
     /// If `out` has another length, or a row is not below `n_rows`.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{RowCodec, Width};
+    /// use sylvie_random::{Coordinates, Stream};
+    ///
+    /// let (codec, n_cols) = (RowCodec::new(Width::One), 2);
+    /// let draws = Coordinates::new(7, Stream::Rounding).family();
+    /// // Three boundary rows, encoded once.
+    /// let x = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+    /// let mut all = vec![0; codec.message_bytes(3, n_cols)];
+    /// codec.encode_all(&x, n_cols, &[10, 11, 12], draws, &mut all)?;
+    /// // One reader needs the first and the last.
+    /// let mut message = vec![0; codec.message_bytes(2, n_cols)];
+    /// codec.select_rows(&all, 3, n_cols, &[0, 2], &mut message)?;
+    /// let mut halo = [0.0; 4];
+    /// codec.decode_rows(&message, n_cols, &mut halo)?;
+    /// assert_eq!(halo, [0.0, 1.0, 4.0, 5.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn select_rows(
         &self,
         message: &[u8],

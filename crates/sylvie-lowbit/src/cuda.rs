@@ -18,6 +18,28 @@ use sylvie_random::Family;
 use crate::{DecodeError, EncodeError, MetadataType, RowCodec, Width};
 
 /// A matrix on a device: so many rows, each of so many `f32`.
+///
+/// # Example
+/// ```no_run
+/// use sylvie_device::Device;
+/// use sylvie_lowbit::{DeviceList, DeviceRows, RowCodec, Width};
+/// use sylvie_random::{Coordinates, Stream};
+///
+/// let device = Device::open(0)?;
+/// let upload = |words: [u32; 4]| device.upload(words.map(u32::to_le_bytes).as_flattened());
+/// // Four rows of one column, and what they are called.
+/// let values = upload([0.0, 0.5, 1.0, 1.5].map(f32::to_bits))?;
+/// let numbers = upload([10, 11, 12, 13])?;
+/// let x = DeviceRows { values: &values, n_rows: 4, n_cols: 1 };
+/// let keys = DeviceList { numbers: &numbers, len: 4 };
+///
+/// let (codec, draws) = (RowCodec::new(Width::One), Coordinates::new(7, Stream::Rounding).family());
+/// let mut message = device.allocate(codec.message_bytes(4, 1))?;
+/// codec.encode_on_device(x, None, keys, draws, &mut message)??;
+/// let mut decoded = device.allocate(4 * 4)?;
+/// codec.decode_on_device(&message, (4, 1), &mut decoded)??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRows<'a> {
     /// Its values, row after row.

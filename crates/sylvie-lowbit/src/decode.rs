@@ -21,6 +21,23 @@ impl RowCodec {
     /// If `out.len()` is not a multiple of `n_cols`.
     /// # Paper
     /// Equation 5.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{DecodeError, RowCodec, Width};
+    /// use sylvie_random::{Coordinates, Stream};
+    ///
+    /// let codec = RowCodec::new(Width::F16);
+    /// let draws = Coordinates::new(7, Stream::Rounding).family(); // not drawn from at 16 bits
+    /// let mut message = vec![0; codec.message_bytes(2, 2)];
+    /// codec.encode_all(&[0.5, 1.0, -2.0, 0.1], 2, &[0, 1], draws, &mut message)?;
+    /// let mut rows = [0.0; 4];
+    /// codec.decode_rows(&message, 2, &mut rows)?;
+    /// assert_eq!(rows, [0.5, 1.0, -2.0, 0.099975586]);
+    /// let cut = codec.decode_rows(&message[1..], 2, &mut rows);
+    /// assert_eq!(cut, Err(DecodeError::WrongLength { expected: 8, found: 7 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn decode_rows(
         &self,
         message: &[u8],
@@ -91,6 +108,22 @@ impl RowCodec {
     /// As [`Self::decode_rows`]; rows before the one named have then been added.
     /// # Panics
     /// If `out.len()` is not a multiple of `n_cols`, or a row id is not a row of `out`.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{RowCodec, Width};
+    /// use sylvie_random::{Coordinates, Pass, Stream};
+    ///
+    /// // Gradients of two rows, from a reader, are added to rows 2 and 0 of their owner.
+    /// let codec = RowCodec::new(Width::Two);
+    /// let draws = Coordinates::new(7, Stream::Rounding).at(0, 1, Pass::Backward).family();
+    /// let mut message = vec![0; codec.message_bytes(2, 2)];
+    /// codec.encode_all(&[0.0, 3.0, 1.0, 4.0], 2, &[102, 100], draws, &mut message)?;
+    /// let mut sums = [10.0; 6];
+    /// codec.decode_add_rows(&message, 2, &[2, 0], &mut sums)?;
+    /// assert_eq!(sums, [11.0, 14.0, 10.0, 10.0, 10.0, 13.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn decode_add_rows(
         &self,
         message: &[u8],

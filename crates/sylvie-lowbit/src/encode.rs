@@ -32,6 +32,22 @@ impl RowCodec {
     /// 2^34 columns.
     /// # Paper
     /// Equations 3 and 4, with the probability taken between the two decoded levels.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{EncodeError, RowCodec, Width};
+    /// use sylvie_random::{Coordinates, Stream};
+    ///
+    /// let codec = RowCodec::new(Width::Four);
+    /// let draws = Coordinates::new(7, Stream::Rounding).family();
+    /// let x = [0.0, 1.5, 3.0, f32::NAN, 1.0, 2.0]; // 2 rows of 3 columns
+    /// let mut message = vec![0; codec.message_bytes(1, 3)];
+    /// assert_eq!(message.len(), 4 + 2);
+    /// codec.encode_rows(&x, 3, &[0], &[1000], draws, &mut message)?;
+    /// let refused = codec.encode_rows(&x, 3, &[1], &[1001], draws, &mut message);
+    /// assert_eq!(refused, Err(EncodeError::NotFinite { row: 0, column: 0 }));
+    /// # Ok::<(), EncodeError>(())
+    /// ```
     pub fn encode_rows(
         &self,
         x: &[f32],
@@ -70,6 +86,23 @@ impl RowCodec {
     /// As [`Self::encode_rows`].
     /// # Panics
     /// If a length does not fit the others, or a row is longer than 2^34 columns.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_lowbit::{EncodeError, RowCodec, Width};
+    /// use sylvie_random::{Coordinates, Stream};
+    ///
+    /// let codec = RowCodec::new(Width::One);
+    /// let draws = |epoch| Coordinates { epoch, ..Coordinates::new(7, Stream::Rounding) }.family();
+    /// let (x, keys) = ([0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0], [1000]);
+    /// let encoded = |epoch| {
+    ///     let mut message = vec![0; codec.message_bytes(1, 8)];
+    ///     codec.encode_all(&x, 8, &keys, draws(epoch), &mut message).map(|()| message)
+    /// };
+    /// assert_eq!(encoded(0)?, encoded(0)?); // the same draws, the same bytes
+    /// assert!((1..20).any(|epoch| encoded(epoch) != encoded(0)));
+    /// # Ok::<(), EncodeError>(())
+    /// ```
     pub fn encode_all(
         &self,
         x: &[f32],

@@ -5,6 +5,16 @@ use alloc::string::String;
 use crate::{MetadataType, Width};
 
 /// Why rows could not be encoded. Rows are counted from 0 within the call.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{EncodeError, MetadataType, RowCodec, Width};
+///
+/// let codec = RowCodec { width: Width::One, metadata: MetadataType::F16 };
+/// let error = codec.expected_squared_error(&[0.0, 1e6]).unwrap_err();
+/// assert_eq!(error, EncodeError::MetadataOverflow { row: 0, metadata: MetadataType::F16 });
+/// assert_eq!(error.row(), 0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -56,6 +66,16 @@ impl EncodeError {
 }
 
 /// Why a message was refused. Rows are counted from 0 within the message.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{DecodeError, RowCodec, Width};
+///
+/// // A message whose scale, bytes 2 and 3, is a NaN of bf16.
+/// let message = [0, 0, 0xc0, 0x7f, 0b01];
+/// let refused = RowCodec::new(Width::One).decode_rows(&message, 2, &mut [0.0; 2]);
+/// assert_eq!(refused, Err(DecodeError::InvalidMetadata { row: 0 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -85,6 +105,13 @@ pub enum DecodeError {
 }
 
 /// A word that names no width or no metadata type.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{ParseError, Width};
+///
+/// assert_eq!("3".parse::<Width>(), Err(ParseError::Width { given: "3".to_owned() }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {

@@ -9,6 +9,17 @@ use crate::ParseError;
 use crate::levels::Levels;
 
 /// Floating-point type of the zero point and the scale.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{MetadataType, ParseError, RowCodec, Width};
+///
+/// let metadata: MetadataType = "f16".parse()?;
+/// let codec = RowCodec { width: Width::One, metadata };
+/// assert_eq!((metadata.bytes(), codec.row_metadata_bytes()), (2, 4)); // zero point and scale
+/// assert_eq!(MetadataType::default().name(), "bf16");
+/// # Ok::<(), ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MetadataType {
     /// 4 bytes each, exact zero points.

@@ -7,6 +7,21 @@ use crate::{DecodeError, EncodeError, RowCodec};
 
 /// The codec without vector instructions: the specification that [`RowCodec`], whatever instructions
 /// it finds, is held to. For tests and for measuring; the bytes are the same.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{EncodeError, Plain, RowCodec, Width};
+/// use sylvie_random::{Coordinates, Stream};
+///
+/// let codec = RowCodec::new(Width::One);
+/// let draws = Coordinates::new(7, Stream::Rounding).family();
+/// let x: Vec<f32> = (0..100).map(|value| value as f32).collect();
+/// let mut messages = [0, 1].map(|_| vec![0; codec.message_bytes(1, 100)]);
+/// codec.encode_all(&x, 100, &[1000], draws, &mut messages[0])?;
+/// Plain(codec).encode_all(&x, 100, &[1000], draws, &mut messages[1])?;
+/// assert_eq!(messages[0], messages[1]);
+/// # Ok::<(), EncodeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plain(pub RowCodec);
 

@@ -8,6 +8,17 @@ use crate::partitioner::{Partitioner, assignment, check_input};
 /// Cuts the node ids into ranges whose lengths differ by at most one.
 ///
 /// Good for graphs whose ids already follow their structure; training nodes are not balanced.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::Csr;
+/// use sylvie_partition::{Contiguous, Partitioner};
+///
+/// let graph = Csr::from_pairs(5, 5, &[])?;
+/// let assignment = Contiguous.partition(&graph, &[true; 5], 2)?;
+/// assert_eq!(assignment.parts(), [0, 0, 0, 1, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Contiguous;
 

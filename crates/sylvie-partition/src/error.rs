@@ -3,6 +3,17 @@
 use crate::kway::Objective;
 
 /// A setting or a graph that a partitioner cannot work with.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::Csr;
+/// use sylvie_partition::{Metis, PartitionError, Partitioner};
+///
+/// let graph = Csr::from_pairs(3, 3, &[])?;
+/// let refused = Metis::default().partition(&graph, &[true; 3], 4);
+/// assert_eq!(refused, Err(PartitionError::TooManyParts { n_parts: 4, n_nodes: 3 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {

@@ -82,6 +82,22 @@ pub fn build_parts(
 /// sent.
 /// # Panics
 /// As [`build_parts`], and if there is no such part.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Contiguous, Partitioner, build_part, build_parts};
+///
+/// // A path of four nodes, of which the last is left out.
+/// let (graph, _) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// let assignment = Contiguous.partition(&graph, &[true; 4], 2)?;
+/// let members = [true, true, true, false];
+/// let part = build_part(&graph, &assignment, Some(&members), 1);
+/// assert_eq!(part.own_ids, [2]);
+/// assert_eq!(part.degrees, [1]); // it reads node 1, and node 3 no more
+/// assert_eq!(part, build_parts(&graph, &assignment, Some(&members))[1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn build_part(
     graph: &Csr,
@@ -108,6 +124,23 @@ pub fn build_part(
 }
 
 /// Cuts one part after the other out of a graph: what [`build_parts`] has, one at a time.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Contiguous, PartCutter, Partitioner};
+///
+/// // A ring of six nodes in three parts, of which one lies in memory at a time.
+/// let edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)];
+/// let (graph, _) = clean_edges(6, &edges, Direction::Symmetric)?;
+/// let assignment = Contiguous.partition(&graph, &[true; 6], 3)?;
+/// let mut cutter = PartCutter::new(&graph, &assignment, None);
+/// for number in 0..3 {
+///     let part = cutter.cut(number);
+///     assert_eq!((part.n_local(), part.n_halo()), (2, 2)); // a neighbour on each side
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct PartCutter<'a> {
     cutter: Cutter<'a>,

@@ -25,6 +25,17 @@ const IMBALANCE_MAX: f32 = 1.5;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What METIS makes small.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{Objective, PartitionError};
+///
+/// let objective: Objective = "cut".parse()?;
+/// assert_eq!((objective, objective.to_string()), (Objective::Cut, "cut".to_owned()));
+/// let unknown = PartitionError::UnknownObjective { found: "edges".to_owned() };
+/// assert_eq!("edges".parse::<Objective>(), Err(unknown));
+/// # Ok::<(), PartitionError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Objective {
     /// Rows sent in an exchange: for each node, the number of other parts that hold a neighbour.
@@ -85,6 +96,22 @@ impl fmt::Display for Objective {
 /// constraint of training nodes up to three times as long as none; edges are not balanced. Memory: a
 /// transposed copy of the graph for the check that it is symmetric, 4 bytes a directed edge for what
 /// METIS is handed, and METIS's own hierarchy of graphs.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::{Metis, Objective, Partitioner, quality};
+///
+/// // Two squares joined by one edge.
+/// let edges = [(0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (5, 6), (6, 7), (7, 4), (3, 4)];
+/// let (graph, _) = clean_edges(8, &edges, Direction::Symmetric)?;
+/// let train = [true; 8];
+/// let metis = Metis { objective: Objective::Cut, seed: 7, ..Metis::default() };
+/// let assignment = metis.partition(&graph, &train, 2)?;
+/// assert_eq!(assignment.sizes(), [4, 4]);
+/// assert_eq!(quality(&graph, &assignment, &train).cut_edges, 2); // one edge, both ways
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metis {
     /// What to make small.

@@ -12,6 +12,7 @@ use crate::random::Random;
 
 /// Which partitioner to use; written `metis`, `fennel`, `contiguous` or `random`.
 ///
+/// # Example
 /// ```
 /// use sylvie_partition::{Method, Objective};
 ///

@@ -102,6 +102,18 @@ const NOWHERE: u32 = u32::MAX;
 /// A few passes over all edges, on one thread. Memory: a few numbers a node.
 /// # Panics
 /// If `graph` is not square, or `max_cluster` is 0.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Direction, clean_edges};
+/// use sylvie_partition::cluster_order;
+///
+/// // Even nodes are joined to each other, and so are odd ones.
+/// let edges = [(0, 2), (2, 4), (4, 0), (1, 3), (3, 5), (5, 1)];
+/// let (graph, _) = clean_edges(6, &edges, Direction::Symmetric)?;
+/// assert_eq!(cluster_order(&graph, 3), [0, 2, 4, 1, 3, 5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn cluster_order(graph: &Csr, max_cluster: u32) -> Vec<u32> {
     assert_eq!(graph.n_cols(), graph.n_rows(), "columns and rows of a graph to order");

@@ -49,15 +49,17 @@ pub struct PartQuality {
 /// # Example
 /// ```
 /// use sylvie_graph::{Direction, clean_edges};
-/// use sylvie_partition::{Contiguous, Partitioner, quality};
+/// use sylvie_partition::{Contiguous, PartQuality, Partitioner, Quality, quality};
 ///
 /// // A path of four nodes, cut in the middle.
 /// let (graph, _) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
 /// let train = [true, true, true, false];
 /// let assignment = Contiguous.partition(&graph, &train, 2)?;
-/// let figures = quality(&graph, &assignment, &train);
+/// let figures: Quality = quality(&graph, &assignment, &train);
 /// assert_eq!((figures.cut_edges, figures.communication_volume), (2, 2));
 /// assert_eq!((figures.node_balance, figures.train_balance), (1.0, 4.0 / 3.0));
+/// let first = PartQuality { n_nodes: 2, n_edges: 3, n_train: 2, n_halo: 1, halo_ratio: 0.5 };
+/// assert_eq!(figures.parts[0], first);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]

@@ -9,6 +9,18 @@ use crate::partitioner::{Partitioner, assignment, check_input};
 /// Shuffles the nodes and deals them out: sizes differ by at most one, edges are not looked at.
 ///
 /// The worst case to compare with. Training nodes are balanced only as chance has it.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::Csr;
+/// use sylvie_partition::{Partitioner, Random};
+///
+/// let graph = Csr::from_pairs(6, 6, &[])?;
+/// let assignment = Random { seed: 1 }.partition(&graph, &[true; 6], 3)?;
+/// assert_eq!(assignment.sizes(), [2, 2, 2]);
+/// assert_eq!(assignment, Random { seed: 1 }.partition(&graph, &[true; 6], 3)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Random {
     /// Seed of the shuffle.

@@ -10,6 +10,20 @@ use sylvie_random::Pass;
 use crate::policy::PolicyError;
 
 /// Why a rank could not go on. `epoch`, `layer` and `rank` count from 0.
+///
+/// # Example
+/// ```
+/// use std::error::Error;
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{ExchangePolicy, Preset, TrainError};
+///
+/// let model = ModelConfig::new(ModelKind::Sage, vec![64, 32, 10]);
+/// let policy = ExchangePolicy { staleness: 5, ..Preset::SylvieS.policy() };
+/// let error = policy.check(&model).map_err(TrainError::from).unwrap_err(); // as `train` does
+/// assert_eq!(error.to_string(), "the exchange cannot be as it was asked for");
+/// let reason = error.source().map(ToString::to_string).unwrap_or_default();
+/// assert!(reason.starts_with("--staleness cannot be combined with --schedule sync"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {

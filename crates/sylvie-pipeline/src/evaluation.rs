@@ -170,6 +170,48 @@ where
 /// A failing transport; values that are not finite; GCN on a directed graph.
 /// # Panics
 /// If `data` is not this rank's part, or does not fit the network.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use sylvie_comm::{Communicator, ThreadOptions, run_ranks};
+/// use sylvie_gnn::{ModelConfig, ModelKind, Weights};
+/// use sylvie_pipeline::{Instruments, PartData, Prediction, RankInput, predict};
+/// use sylvie_tensor::CpuBackend;
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let ring = |first: u32| (0..8).map(move |i| (first + i, first + (i + 1) % 8));
+/// # let edges: Vec<(u32, u32)> = ring(0).chain(ring(8)).chain([(0, 8)]).collect();
+/// # let (graph, cleaning) = clean_edges(16, &edges, Direction::Symmetric)?;
+/// # let features = (0..16_u8).flat_map(|node| [f32::from(node / 8), 0.1 * f32::from(node)]).collect();
+/// # let roles = [Role::Train, Role::Val, Role::Test];
+/// # let dataset = Dataset {
+/// #     name: "rings".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(16, 2, features)?),
+/// #     labels: Labels::single(2, (0..16).map(|node| node / 8).collect())?,
+/// #     split: Split::new((0..16).map(|node| roles[node % 3]).collect()),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true; 16], 2)?;
+/// # let parts = sylvie_partition::build_parts(&dataset.graph, &assignment, None).into_iter();
+/// # let gather = |part| RankInput::transductive(PartData::gather(&dataset, part));
+/// # let inputs: Vec<RankInput> = parts.map(gather).collect();
+///
+/// // `inputs` are two parts of eight nodes each. Weights come from `TrainOutcome`, or are these:
+/// let model = ModelConfig::new(ModelKind::Sage, vec![2, 6, 2]);
+/// let backend = CpuBackend::new(1);
+/// let weights = Weights::glorot(&backend, &model, 7).to_host(&backend);
+/// let predictions = run_ranks(2, &ThreadOptions::default(), |comm| {
+///     let (backend, data) = (CpuBackend::new(1), &inputs[comm.rank()].training);
+///     let clock = || Duration::ZERO;
+///     predict(&backend, comm, (&model, &weights), data, Instruments::clock(&clock))
+/// })?;
+/// let Prediction { logits, embeddings } = &predictions[0];
+/// assert_eq!((logits.len(), embeddings.len()), (8 * 2, 8 * 6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
@@ -188,6 +230,48 @@ pub fn predict<B: Wire, C: Communicator<Buffer = B::Bytes>>(
 /// A failing transport; values that are not finite; GCN on a directed graph.
 /// # Panics
 /// If `data` is not this rank's part, or does not fit the network.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use sylvie_comm::{Communicator, ThreadOptions, run_ranks};
+/// use sylvie_gnn::{Metric, ModelConfig, ModelKind};
+/// use sylvie_pipeline::{Instruments, PartData, RankInput, Scores, evaluate};
+/// use sylvie_tensor::CpuBackend;
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let ring = |first: u32| (0..8).map(move |i| (first + i, first + (i + 1) % 8));
+/// # let edges: Vec<(u32, u32)> = ring(0).chain(ring(8)).chain([(0, 8)]).collect();
+/// # let (graph, cleaning) = clean_edges(16, &edges, Direction::Symmetric)?;
+/// # let features = (0..16_u8).flat_map(|node| [f32::from(node / 8), 0.1 * f32::from(node)]).collect();
+/// # let roles = [Role::Train, Role::Val, Role::Test];
+/// # let dataset = Dataset {
+/// #     name: "rings".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(16, 2, features)?),
+/// #     labels: Labels::single(2, (0..16).map(|node| node / 8).collect())?,
+/// #     split: Split::new((0..16).map(|node| roles[node % 3]).collect()),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true; 16], 2)?;
+/// # let parts = sylvie_partition::build_parts(&dataset.graph, &assignment, None).into_iter();
+/// # let gather = |part| RankInput::transductive(PartData::gather(&dataset, part));
+/// # let inputs: Vec<RankInput> = parts.map(gather).collect();
+///
+/// // The first of two features is the class, and these weights of a layer ask no neighbour.
+/// let model = ModelConfig::new(ModelKind::Sage, vec![2, 2]);
+/// let weights = vec![vec![-2.0, 2.0, 0.0, 0.0], vec![0.0; 4], vec![1.0, -1.0]];
+/// let scores = run_ranks(2, &ThreadOptions::default(), |comm| {
+///     let (backend, data) = (CpuBackend::new(1), &inputs[comm.rank()].training);
+///     let clock = || Duration::ZERO;
+///     let instruments = Instruments::clock(&clock);
+///     evaluate(&backend, comm, (&model, &weights), data, Metric::Accuracy, instruments)
+/// })?;
+/// let all = Some(1.0);
+/// assert_eq!(scores, [Scores { train: all, val: all, test: all }; 2]); // of all parts, on each rank
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn evaluate<B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,

@@ -96,13 +96,30 @@ pub struct Span {
 /// ```
 /// use std::sync::Mutex;
 /// use std::time::Duration;
-/// use sylvie_pipeline::{Instruments, Span};
+/// use sylvie_comm::Purpose;
+/// use sylvie_pipeline::{Activity, Instruments, Lane, Span, Tracer};
+/// use sylvie_random::Pass;
 ///
 /// let spans = Mutex::new(Vec::new());
 /// let tracer = |span: &Span| spans.lock().expect("no rank has panicked").push(*span);
 /// let clock = || Duration::ZERO;
 /// let instruments = Instruments { clock: &clock, tracer: Some(&tracer) }; // for `train`
 /// assert!(instruments.tracer.is_some());
+///
+/// // What a rank does with it.
+/// tracer.span(&Span {
+///     rank: 0,
+///     lane: Lane::Communication,
+///     activity: Activity::Encode(1, Pass::Forward),
+///     purpose: Purpose::Training,
+///     epoch: 3,
+///     start: Duration::from_millis(4),
+///     end: Duration::from_millis(6),
+/// });
+/// let spans = spans.lock().expect("no rank has panicked");
+/// let encoding = spans.iter().filter(|span| matches!(span.activity, Activity::Encode(..)));
+/// assert_eq!(encoding.map(|span| span.end - span.start).sum::<Duration>().as_millis(), 2);
+/// assert_eq!(spans[0].activity.to_string(), "encode forward 1");
 /// ```
 pub trait Tracer: Sync {
     /// Takes note of what happened.

@@ -20,6 +20,16 @@ pub enum Schedule {
 }
 
 /// What of an exchange a setting is about.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::{Directions, UnknownWord};
+/// use sylvie_random::Pass;
+///
+/// let scope: Directions = "features".parse()?;
+/// assert!(scope.include(Pass::Forward) && !scope.include(Pass::Backward));
+/// # Ok::<(), UnknownWord>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directions {
     /// Embeddings, sent forward.
@@ -164,6 +174,16 @@ impl ExchangePolicy {
     ///
     /// # Paper
     /// Section 3.3: synchronous when (t + 1) mod E is 0.
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_pipeline::{ExchangePolicy, Preset};
+    /// use sylvie_random::Pass;
+    ///
+    /// let policy = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
+    /// let synchronous = (0..7).filter(|&epoch| policy.is_synchronous(epoch, Pass::Forward));
+    /// assert_eq!(synchronous.collect::<Vec<u32>>(), [2, 5]);
+    /// ```
     #[must_use]
     pub const fn is_synchronous(&self, epoch: u32, pass: Pass) -> bool {
         match self.schedule {
@@ -268,6 +288,16 @@ struct Conflict {
 }
 
 /// Why a policy is refused.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{ExchangePolicy, PolicyError, Preset};
+///
+/// let model = ModelConfig::new(ModelKind::Sage, vec![64, 32, 10]);
+/// let policy = ExchangePolicy { boundary_sampling: Some(1.5), ..Preset::BnsGcn.policy() };
+/// assert_eq!(policy.check(&model), Err(PolicyError::Sampling { found: 1.5 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -309,6 +339,15 @@ pub enum PolicyError {
 }
 
 /// A word that names no value of a setting.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::Schedule;
+///
+/// let error = "late".parse::<Schedule>().unwrap_err();
+/// assert_eq!((error.what, error.word.as_str()), ("schedule", "late"));
+/// assert_eq!(error.to_string(), "unknown schedule 'late', expected one of sync, async");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} '{word}', expected one of {expected}")]
 pub struct UnknownWord {

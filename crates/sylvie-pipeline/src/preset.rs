@@ -11,11 +11,13 @@ use crate::policy::{ExchangePolicy, Memory, Schedule, Scope, UnknownWord, words}
 ///
 /// # Example
 /// ```
-/// use sylvie_pipeline::{Preset, Schedule};
+/// use sylvie_pipeline::{Memory, Preset, Schedule, Scope};
 ///
 /// let preset: Preset = "sylvie-a".parse()?;
 /// assert_eq!(preset.policy().schedule, Schedule::Async);
 /// assert_eq!(preset.to_string(), "sylvie-a");
+/// assert_eq!(Preset::Sar.policy().memory, Memory::Sequential);
+/// assert_eq!(Preset::QuantizeAll.policy().scope, Scope::All);
 /// # Ok::<(), sylvie_pipeline::UnknownWord>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,6 +85,48 @@ pub struct EpochRecord {
 pub type ObserverError = Box<dyn Error + Send + Sync>;
 
 /// Whoever wants to know of each epoch; closures are observers. It is told on the thread that computes.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::{EpochRecord, Observer, ObserverError, RankTimes};
+///
+/// /// Ends a run that has sent all that it may.
+/// struct Budget {
+///     left_bytes: u64,
+/// }
+///
+/// impl Observer for Budget {
+///     fn epoch(&mut self, record: &EpochRecord) -> Result<(), ObserverError> {
+///         let sent_bytes = record.payload_bytes + record.metadata_bytes;
+///         let left_bytes = self.left_bytes.checked_sub(sent_bytes);
+///         self.left_bytes = left_bytes.ok_or("the run has sent all that it may")?;
+///         Ok(())
+///     }
+/// }
+///
+/// // What `train` tells of an epoch of one rank that stood still for a fifth of it.
+/// let times = RankTimes { compute_ms: 8.0, blocked_ms: 2.0, ..RankTimes::default() };
+/// let record = EpochRecord {
+///     epoch: 0,
+///     loss: 0.7,
+///     epoch_ms: 10.0,
+///     times,
+///     ranks: vec![times],
+///     payload_bytes: 800,
+///     metadata_bytes: 100,
+///     messages: 4,
+///     reduce_bytes: 5000,
+///     scores: None,
+///     eval_ms: 0.0,
+///     eval_bytes: 0,
+///     is_stopping: false,
+/// };
+/// let mut budget = Budget { left_bytes: 1000 };
+/// budget.epoch(&record)?;
+/// assert_eq!(budget.left_bytes, 100);
+/// assert!(budget.epoch(&record).is_err());
+/// # Ok::<(), ObserverError>(())
+/// ```
 pub trait Observer: Send {
     /// Takes note of an epoch.
     ///

@@ -47,6 +47,24 @@ pub enum Stage {
 }
 
 /// One step of a rank. Layers count from 0.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{AfterUse, Parts, Preset, Stage, Step, plan_epoch};
+/// use sylvie_random::Pass;
+///
+/// // Two layers are exchanged, and each is waited for both ways.
+/// let model = ModelConfig::new(ModelKind::Sage, vec![64, 32, 32, 10]);
+/// let waits = |preset: Preset| {
+///     let steps = plan_epoch(&model, &preset.policy(), 4, 0).into_iter();
+///     steps.filter(|step| matches!(step, Step::Wait(_, _, Parts::All, AfterUse::Drop))).count()
+/// };
+/// assert_eq!((waits(Preset::SylvieS), waits(Preset::SylvieA)), (4, 0));
+///
+/// let step = Step::Compute(1, Pass::Backward, Stage::Halo(Parts::Owner(3)));
+/// assert_eq!(step.to_string(), "halo backward 1 of part 3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Hand the rows that a layer's pass exchanges to the communication thread, which encodes and
@@ -273,6 +291,18 @@ impl Planner<'_> {
 }
 
 /// The steps of a forward pass that evaluates: synchronous.
+///
+/// # Example
+/// ```
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{Memory, plan_forward};
+///
+/// let model = ModelConfig::new(ModelKind::Gcn, vec![64, 32, 10]);
+/// let steps = plan_forward(&model, Memory::Sequential, 4);
+/// let words: Vec<String> = steps[2..6].iter().map(ToString::to_string).collect();
+/// assert_eq!(words[..2], ["begin forward 1", "start forward 1 of part 0"]);
+/// assert_eq!(words[2..], ["wait forward 1 of part 0", "halo forward 1 of part 0"]);
+/// ```
 #[must_use]
 pub fn plan_forward(model: &ModelConfig, memory: Memory, n_parts: u32) -> Vec<Step> {
     let order = match memory {

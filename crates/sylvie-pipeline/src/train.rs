@@ -1,6 +1,8 @@
 //! One rank's training run.
 
+mod checkpoints;
 mod objective;
+mod outcome;
 mod resume;
 
 use std::borrow::Cow;
@@ -26,44 +28,11 @@ use crate::schedule::{Step, is_exchanged, plan_epoch};
 use crate::settings::TrainSettings;
 use crate::slots::Slots;
 use crate::stage::Stage;
-use crate::state::{BestModel, CheckpointSink, RankState};
+use crate::state::BestModel;
 use objective::{Objective, sum_before};
 
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// All epochs are done.
-    Complete,
-    /// The validation score had not become better for as long as the settings' patience.
-    Patience,
-    /// A rank was asked to stop.
-    Stopped,
-}
-
-/// What a run ends with; the same on every rank.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TrainOutcome {
-    /// Why the run ended.
-    pub end: End,
-    /// Epochs trained, those before a resumed run's checkpoint included.
-    pub n_epochs: u32,
-    /// The epoch with the best validation score, the first of equals.
-    pub best_epoch: u32,
-    /// Scores there.
-    pub best: Scores,
-    /// Scores of the last evaluation.
-    pub last: Scores,
-    /// Host values of the weights at the best epoch, a tensor an entry, in the order of
-    /// `sylvie_gnn::Weights::specs`.
-    pub weights: Vec<Vec<f32>>,
-    /// Bytes that one epoch takes when every boundary row goes each way once in full precision, over all
-    /// ranks.
-    pub fp32_bytes_per_epoch: u64,
-    /// Bytes sent for raw features before the first epoch, over all ranks.
-    pub setup_bytes: u64,
-    /// Bytes sent for all evaluations, over all ranks.
-    pub eval_bytes: u64,
-}
+pub use checkpoints::Checkpoints;
+pub use outcome::{End, TrainOutcome};
 
 /// Trains one rank's part; every rank calls it with the same settings and its own `input`.
 ///
@@ -77,6 +46,68 @@ pub struct TrainOutcome {
 /// If `input` is not this rank's part, or does not fit the network.
 /// # Paper
 /// Algorithms 1 and 2.
+///
+/// # Example
+/// ```
+/// use std::time::Instant;
+/// use sylvie_comm::{Communicator, ThreadOptions, run_ranks};
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_partition::build_parts;
+/// use sylvie_pipeline::{
+///     End, EpochRecord, Instruments, PartData, Preset, RankInput, TrainError, TrainOutcome,
+///     TrainSettings, train,
+/// };
+/// use sylvie_tensor::CpuBackend;
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+///
+/// // The data set: two rings of eight nodes, joined by an edge. A ring is a class, and a part.
+/// # let ring = |first: u32| (0..8).map(move |i| (first + i, first + (i + 1) % 8));
+/// # let edges: Vec<(u32, u32)> = ring(0).chain(ring(8)).chain([(0, 8)]).collect();
+/// # let (graph, cleaning) = clean_edges(16, &edges, Direction::Symmetric)?;
+/// # let features = (0..16_u8).flat_map(|node| [f32::from(node / 8), 0.1 * f32::from(node)]).collect();
+/// # let roles = [Role::Train, Role::Val, Role::Test];
+/// # let dataset = Dataset {
+/// #     name: "rings".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(16, 2, features)?),
+/// #     labels: Labels::single(2, (0..16).map(|node| node / 8).collect())?,
+/// #     split: Split::new((0..16).map(|node| roles[node % 3]).collect()),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true; 16], 2)?;
+/// let parts = build_parts(&dataset.graph, &assignment, None).into_iter();
+/// let inputs: Vec<RankInput> =
+///     parts.map(|part| RankInput::transductive(PartData::gather(&dataset, part))).collect();
+///
+/// let model = ModelConfig { dropout: 0.0, ..ModelConfig::new(ModelKind::Sage, vec![2, 8, 2]) };
+/// let policy = Preset::SylvieS.policy();
+/// let settings =
+///     TrainSettings { n_epochs: 20, learning_rate: 0.05, ..TrainSettings::new(model, policy) };
+/// let start = Instant::now();
+/// let clock = || start.elapsed();
+/// let outcomes = run_ranks(2, &ThreadOptions::default(), |comm| {
+///     let (backend, input) = (CpuBackend::new(1), &inputs[comm.rank()]);
+///     let mut losses = Vec::new();
+///     let mut observer = |record: &EpochRecord| {
+///         losses.push(record.loss);
+///         Ok(())
+///     };
+///     let instruments = Instruments::clock(&clock);
+///     let outcome = train(&backend, comm, input, &settings, instruments, &mut observer)?;
+///     Ok::<_, TrainError>((outcome, losses))
+/// })?;
+///
+/// let (outcome, losses): &(TrainOutcome, Vec<f64>) = &outcomes[0];
+/// assert_eq!((outcome.end, outcome.n_epochs), (End::Complete, 20));
+/// assert!(losses[19] < losses[0]);
+/// assert!(outcome.best.test > Some(0.5)); // chance
+/// assert_eq!(outcomes[0], outcomes[1]); // every rank knows the same
+/// // Nodes 0 and 8 are read across: a row of 8 values each way, for each of them.
+/// assert_eq!(outcome.fp32_bytes_per_epoch, 2 * 2 * 8 * 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn train<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,
@@ -92,39 +123,6 @@ pub fn train<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
     })
 }
 
-/// Where a run begins, where its states go, and who may stop it; on one rank.
-#[derive(Default)]
-pub struct Checkpoints<'a> {
-    /// The state to go on from; the run's beginning where there is none. All ranks go on from the same
-    /// epoch.
-    pub resume: Option<RankState>,
-    /// Where states go, on all ranks or on none.
-    pub sink: Option<&'a mut dyn CheckpointSink>,
-    /// Epochs from one state to the next, the same on every rank; the last epoch's is kept too. Without,
-    /// a state is kept where the run is stopped, and at the end of one that was resumed.
-    pub every: Option<u32>,
-    /// Set while the run goes on, it ends after the epoch: all ranks do, whichever was asked to.
-    pub stop: Option<&'a AtomicBool>,
-}
-
-impl Checkpoints<'_> {
-    /// From the beginning to the end, and nothing is kept.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-}
-
-impl std::fmt::Debug for Checkpoints<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Checkpoints")
-            .field("resumes", &self.resume.is_some())
-            .field("keeps", &self.sink.is_some())
-            .field("every", &self.every)
-            .finish_non_exhaustive()
-    }
-}
-
 /// As [`train`], from a checkpoint or with checkpoints: a run that goes on from a state gives the bits
 /// of one that never stopped.
 ///
@@ -132,6 +130,95 @@ impl std::fmt::Debug for Checkpoints<'_> {
 /// As [`train`]; a state that is not of such a run; a sink that cannot keep one.
 /// # Panics
 /// As [`train`].
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use sylvie_comm::{Communicator, ThreadOptions, run_ranks};
+/// use sylvie_gnn::{ModelConfig, ModelKind};
+/// use sylvie_pipeline::{
+///     BestModel, CheckpointSink, Checkpoints, EpochRecord, HaloState, HostRows, Instruments,
+///     KeptRows, ObserverError, PartData, Preset, RankInput, RankState, SharedState, TrainError,
+///     TrainSettings, train_with_checkpoints,
+/// };
+/// use sylvie_tensor::CpuBackend;
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let ring = |first: u32| (0..8).map(move |i| (first + i, first + (i + 1) % 8));
+/// # let edges: Vec<(u32, u32)> = ring(0).chain(ring(8)).chain([(0, 8)]).collect();
+/// # let (graph, cleaning) = clean_edges(16, &edges, Direction::Symmetric)?;
+/// # let features = (0..16_u8).flat_map(|node| [f32::from(node / 8), 0.1 * f32::from(node)]).collect();
+/// # let roles = [Role::Train, Role::Val, Role::Test];
+/// # let dataset = Dataset {
+/// #     name: "rings".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(16, 2, features)?),
+/// #     labels: Labels::single(2, (0..16).map(|node| node / 8).collect())?,
+/// #     split: Split::new((0..16).map(|node| roles[node % 3]).collect()),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true; 16], 2)?;
+/// # let parts = sylvie_partition::build_parts(&dataset.graph, &assignment, None).into_iter();
+/// # let gather = |part| RankInput::transductive(PartData::gather(&dataset, part));
+/// # let inputs: Vec<RankInput> = parts.map(gather).collect();
+///
+/// /// Keeps the newest state in memory.
+/// #[derive(Default)]
+/// struct Newest(Option<RankState>);
+///
+/// impl CheckpointSink for Newest {
+///     fn store(&mut self, state: &RankState) -> Result<(), ObserverError> {
+///         self.0 = Some(state.clone());
+///         Ok(())
+///     }
+///
+///     fn commit(&mut self, _: u32) -> Result<(), ObserverError> {
+///         Ok(())
+///     }
+/// }
+///
+/// // `inputs` are the two parts of a graph, as for `train`.
+/// let model = ModelConfig::new(ModelKind::Sage, vec![2, 8, 2]);
+/// let run = |n_epochs: u32, states: &[RankState]| {
+///     let policy = Preset::SylvieA.policy();
+///     let settings = TrainSettings { n_epochs, ..TrainSettings::new(model.clone(), policy) };
+///     run_ranks(2, &ThreadOptions::default(), |comm| {
+///         let (backend, input) = (CpuBackend::new(1), &inputs[comm.rank()]);
+///         let (mut sink, resume) = (Newest::default(), states.get(comm.rank()).cloned());
+///         let checkpoints =
+///             Checkpoints { resume, sink: Some(&mut sink), every: Some(5), ..Checkpoints::none() };
+///         let mut observer = |_: &EpochRecord| Ok(());
+///         let clock = || Duration::ZERO;
+///         let outcome = train_with_checkpoints(
+///             &backend,
+///             comm,
+///             input,
+///             &settings,
+///             Instruments::clock(&clock),
+///             &mut observer,
+///             checkpoints,
+///         )?;
+///         Ok::<_, TrainError>((outcome, sink.0))
+///     })
+/// };
+///
+/// let whole = run(10, &[])?;
+/// let first_half = run(5, &[])?;
+/// let states: Vec<RankState> = first_half.into_iter().filter_map(|(_, state)| state).collect();
+/// let second_half = run(10, &states)?;
+/// assert_eq!(second_half[0].0.weights, whole[0].0.weights); // bit for bit
+///
+/// // What is the same on every rank, and what rank 0 keeps of the row that it reads of layer 1.
+/// let RankState { shared: SharedState { n_epochs, best, .. }, halo } = &states[0];
+/// assert_eq!(*n_epochs, 5);
+/// assert!(best.as_ref().is_some_and(|BestModel { epoch, .. }| *epoch < 5));
+/// let HaloState { kept, .. } = halo;
+/// let Some(KeptRows::Halo { blocks, .. }) = &kept[3] else { panic!("no halo rows are kept") };
+/// let HostRows { n_rows, n_cols, .. } = &blocks[0].1;
+/// assert_eq!((*n_rows, *n_cols), (1, 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn train_with_checkpoints<'i, B: Wire, C: Communicator<Buffer = B::Bytes>>(
     backend: &B,
     comm: &mut C,

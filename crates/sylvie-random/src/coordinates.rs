@@ -3,6 +3,13 @@
 use crate::philox::{philox4x32, philox4x32_7, philox4x32_lanes};
 
 /// Direction of a layer's computation.
+///
+/// # Example
+/// ```
+/// use sylvie_random::Pass;
+///
+/// assert_eq!([Pass::Forward, Pass::Backward].map(Pass::name), ["forward", "backward"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pass {
     /// From features to loss; embeddings are exchanged.
@@ -112,6 +119,21 @@ impl Coordinates {
 /// # Layout
 /// Key: low and high word of the seed. Counter: `[column block, node, epoch, tag]` with
 /// `tag = stream << 26 | layer << 18 | pass << 17 | reader + 1` (0 without a reader).
+///
+/// # Example
+/// ```
+/// use sylvie_random::{Coordinates, Pass, Stream, unit_f32};
+///
+/// let dropout = Coordinates::new(7, Stream::Dropout).at(3, 1, Pass::Forward).family();
+/// // One number for column 6 of node 42: the third word of its second block.
+/// let number = unit_f32(dropout.block(42, 1)[2]);
+/// assert!((0.0..1.0).contains(&number));
+/// // Two blocks at once, word by word.
+/// let words = dropout.blocks(42, [0, 1]);
+/// assert_eq!(unit_f32(words[2][1]), number);
+/// // Seven rounds give other numbers than ten.
+/// assert_ne!(dropout.short_block(42, 1), dropout.block(42, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Family {
     /// Philox key: the seed's low and high word.

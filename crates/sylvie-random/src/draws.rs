@@ -18,6 +18,14 @@ pub const fn unit_f32(word: u32) -> f32 {
 }
 
 /// Uniform in [0, 1) with 53 bits from two words.
+///
+/// # Example
+/// ```
+/// use sylvie_random::unit_f64;
+///
+/// assert_eq!((unit_f64(0, 0), unit_f64(1 << 31, 0)), (0.0, 0.5));
+/// assert!(unit_f64(u32::MAX, u32::MAX) < 1.0);
+/// ```
 #[inline]
 #[must_use]
 pub const fn unit_f64(high: u32, low: u32) -> f64 {
@@ -28,14 +36,21 @@ pub const fn unit_f64(high: u32, low: u32) -> f64 {
 /// The words of one node of a family, one after the other, for work that is sequential anyway:
 /// shuffles, splits, generated graphs.
 ///
+/// # Example
 /// ```
 /// use sylvie_random::{Coordinates, Sequence, Stream};
 ///
 /// let family = Coordinates::new(1, Stream::Split).family();
+/// let mut sequence = Sequence::new(family, 0);
+/// assert!(sequence.below(6) < 6);
+/// assert!((0.0..1.0).contains(&sequence.next_f64()));
 /// let mut order = [0, 1, 2, 3, 4];
-/// Sequence::new(family, 0).shuffle(&mut order);
+/// sequence.shuffle(&mut order);
 /// order.sort_unstable();
 /// assert_eq!(order, [0, 1, 2, 3, 4]);
+/// // The same family and node, the same words.
+/// let [mut one, mut other] = [Sequence::new(family, 1), Sequence::new(family, 1)];
+/// assert_eq!(one.next_u32(), other.next_u32());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sequence {

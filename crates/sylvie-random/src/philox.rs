@@ -13,6 +13,15 @@ const N_SHORT_ROUNDS: usize = 7;
 /// 20 multiplications of 32 by 32 bits; no state, no branch.
 /// # Paper
 /// Salmon et al., SC 2011, section 4.2; the tests hold it to the authors' known answers.
+///
+/// # Example
+/// ```
+/// use sylvie_random::philox4x32;
+///
+/// // The first of the known answers that the authors published.
+/// let words = philox4x32([0; 4], [0; 2]);
+/// assert_eq!(words, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+/// ```
 #[inline]
 #[must_use]
 pub const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
@@ -26,6 +35,14 @@ pub const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 /// 14 multiplications of 32 by 32 bits; no state, no branch.
 /// # Paper
 /// Salmon et al., SC 2011, table 2 ("Crush-resistant" from 7 rounds on).
+///
+/// # Example
+/// ```
+/// use sylvie_random::philox4x32_7;
+///
+/// let words = philox4x32_7([0; 4], [0; 2]);
+/// assert_eq!(words, [0x5f6f_b709, 0x0d89_3f64, 0x4f12_1f81, 0x4f73_0a48]);
+/// ```
 #[inline]
 #[must_use]
 pub const fn philox4x32_7(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
@@ -52,6 +69,15 @@ const fn rounds<const N: usize>(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 /// [`philox4x32`] of `N` counters side by side; entry `[word][lane]` of counters and results.
 ///
 /// Written so that the compiler uses the vector registers of its caller's target.
+///
+/// # Example
+/// ```
+/// use sylvie_random::{philox4x32, philox4x32_lanes};
+///
+/// // Counters [0, 0, 0, 5] and [1, 0, 0, 5].
+/// let words = philox4x32_lanes([[0, 1], [0, 0], [0, 0], [5, 5]], [7, 0]);
+/// assert_eq!(words.map(|word| word[1]), philox4x32([1, 0, 0, 5], [7, 0]));
+/// ```
 #[inline(always)]
 #[must_use]
 pub fn philox4x32_lanes<const N: usize>(counters: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {

@@ -70,6 +70,22 @@ impl LineChart {
     ///
     /// # Errors
     /// As [`LineChart::svg`].
+    ///
+    /// # Example
+    /// ```
+    /// use sylvie_report::{Line, LineChart};
+    ///
+    /// let of_set = |title: &str, last| LineChart {
+    ///     title: title.to_owned(),
+    ///     x_label: "epoch".to_owned(),
+    ///     y_label: "accuracy".to_owned(),
+    ///     series: vec![Line { name: "one bit".to_owned(), points: vec![(0.0, 0.2), (9.0, last)] }],
+    ///     ..LineChart::default()
+    /// };
+    /// let svg = LineChart::beside(&[of_set("Reddit", 0.95), of_set("Yelp", 0.6)])?;
+    /// assert!(svg.contains("Reddit") && svg.contains("Yelp"));
+    /// # Ok::<(), sylvie_report::ReportError>(())
+    /// ```
     pub fn beside(charts: &[Self]) -> Result<String, ReportError> {
         let heads = charts.iter().map(|chart| chart.with_head(|head| head.height(WIDTH)));
         let size = (WIDTH * charts.len().max(1) as u32, HEIGHT + heads.max().unwrap_or(0));

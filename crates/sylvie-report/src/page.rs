@@ -40,6 +40,23 @@ pub struct Page {
 ///
 /// Columns of which at least half the cells are numbers, alone or with a deviation and a short unit
 /// ("0.96 ± 0.01", "12.5 ms"), stand at the right.
+///
+/// # Example
+/// ```
+/// use sylvie_report::{Page, Table};
+///
+/// let words = |row: [&str; 2]| row.map(str::to_owned).to_vec();
+/// let table = Table {
+///     caption: String::new(),
+///     headings: words(["policy", "epoch"]),
+///     rows: vec![words(["fp32", "92.5 ms"]), words(["<one bit>", "14.0 ms"])],
+/// };
+/// let mut page = Page::new("Times");
+/// page.table(&table);
+/// let html = page.finish();
+/// assert!(html.contains("<th class=\"n\">epoch</th>")); // numbers stand at the right
+/// assert!(html.contains("<td>&lt;one bit&gt;</td>")); // text is text
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// What it shows; may be empty.

@@ -4,6 +4,19 @@ use sylvie_graph::{Block, SparseMatrix};
 use sylvie_random::Family;
 
 /// Whether a result replaces what the output holds or is added to it.
+///
+/// # Example
+/// ```
+/// use sylvie_tensor::{Backend, CpuBackend, Mode};
+///
+/// let backend = CpuBackend::new(1);
+/// let x = backend.upload(2, 1, &[1.0, 2.0]);
+/// let mut sums = backend.upload(1, 1, &[100.0]);
+/// backend.column_sums(&x, Mode::Add, &mut sums);
+/// assert_eq!(backend.download(&sums), [103.0]);
+/// backend.column_sums(&x, Mode::Assign, &mut sums);
+/// assert_eq!(backend.download(&sums), [3.0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Replace.
@@ -13,6 +26,23 @@ pub enum Mode {
 }
 
 /// One Adam step's settings.
+///
+/// # Example
+/// ```
+/// use sylvie_tensor::{AdamStep, Backend, CpuBackend};
+///
+/// let (beta1, beta2, epsilon) = (0.9, 0.999, 1e-8);
+/// let settings =
+///     AdamStep { learning_rate: 0.1, beta1, beta2, epsilon, weight_decay: 0.0, step: 1 };
+/// let backend = CpuBackend::new(1);
+/// let (mut first, mut second) = (backend.zeros(1, 2), backend.zeros(1, 2));
+/// let mut weights = backend.upload(1, 2, &[1.0, -1.0]);
+/// let gradient = backend.upload(1, 2, &[3.0, -0.5]);
+/// backend.adam(&settings, &gradient, (&mut first, &mut second), &mut weights);
+/// // The first step is as long as the rate, whatever the gradient's size.
+/// let stepped = backend.download(&weights);
+/// assert!((stepped[0] - 0.9).abs() < 1e-5 && (stepped[1] + 0.9).abs() < 1e-5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamStep {
     /// Learning rate.
@@ -33,6 +63,38 @@ pub struct AdamStep {
 ///
 /// # Shapes
 /// `max` and `sum`: `n_local x heads`; `values`: `n_local x (heads * width)`.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Block, Csr};
+/// use sylvie_tensor::{Attention, AttentionGrads, AttentionRows, Backend, CpuBackend};
+///
+/// let backend = CpuBackend::new(1);
+/// // Two rows with one head of one column. Row 0 reads a halo row besides itself.
+/// let block = backend.upload_block(&Block {
+///     owner: 1,
+///     column_ids: vec![7],
+///     column_degrees: vec![1],
+///     rows: vec![0],
+///     edges: Csr::from_pairs(1, 1, &[(0, 0)])?,
+/// });
+/// let (own, halo) = (backend.upload(2, 1, &[2.0, 4.0]), backend.upload(1, 1, &[8.0]));
+/// let scores = |n_rows| backend.zeros(n_rows, 1); // all alike
+/// let mut state: Attention<_> = backend.attention_begin(&own, &scores(2), &scores(2));
+/// backend.attention_add_block(&block, &halo, &scores(1), &scores(2), &mut state);
+/// backend.attention_finish(&mut state);
+/// assert_eq!(backend.download(&state.values), [5.0, 4.0]);
+///
+/// // Back: half of row 0's gradient is the halo row's.
+/// let dy = backend.upload(2, 1, &[1.0, 0.0]);
+/// let dot = backend.head_dots(&dy, &state.values, 1);
+/// let rows = AttentionRows { log_sum: &state.max, dot: &dot, dy: &dy };
+/// let (mut values, mut source, mut target) = (scores(1), scores(1), scores(2));
+/// let grads = AttentionGrads { values: &mut values, source: &mut source, target: &mut target };
+/// backend.attention_block_backward(&block, &halo, &scores(1), &scores(2), rows, grads);
+/// assert!((backend.download(&values)[0] - 0.5).abs() < 1e-6);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Attention<M> {
     /// Largest score so far; after [`Backend::attention_finish`] the log of the sum of exponentials.
@@ -55,6 +117,27 @@ pub struct AttentionGrads<'a, M> {
 }
 
 /// Factors of a sum over neighbours, `n x 1` each; an absent one is 1, but an absent `own` is 0.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::{Block, Csr};
+/// use sylvie_tensor::{Backend, CpuAdjacency, CpuBackend, SumFactors};
+///
+/// let backend = CpuBackend::new(1);
+/// // Row 1 of two reads two columns, whose mean it becomes.
+/// let edges: CpuAdjacency = backend.upload_block(&Block {
+///     owner: 1,
+///     column_ids: vec![6, 8],
+///     column_degrees: vec![1, 1],
+///     rows: vec![1],
+///     edges: Csr::from_pairs(1, 2, &[(0, 0), (0, 1)])?,
+/// });
+/// let (x, halves) = (backend.upload(2, 1, &[10.0, 20.0]), backend.upload(2, 1, &[0.5, 0.5]));
+/// let factors = SumFactors { column: None, own: None, row: Some(&halves) };
+/// let means = backend.aggregated(&edges, factors, &x, 2);
+/// assert_eq!(backend.download(&means), [0.0, 15.0]);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Debug)]
 pub struct SumFactors<'a, M> {
     /// Of the block's columns.
@@ -77,6 +160,27 @@ impl<M> Copy for SumFactors<'_, M> {}
 ///
 /// Shapes that do not fit are a broken contract and panic. Every operation gives the same bits for the
 /// same input, whatever the number of threads.
+///
+/// # Example
+/// A layer on any machine.
+///
+/// ```
+/// use sylvie_tensor::{Backend, CpuBackend, Mode};
+///
+/// /// `max(x w + bias, 0)`.
+/// fn layer<B: Backend>(backend: &B, x: &B::Matrix, w: &B::Matrix, bias: &B::Matrix) -> B::Matrix {
+///     let (n_rows, n_cols) = (backend.shape(x).0, backend.shape(w).1);
+///     let mut y = backend.matrix_to_assign(n_rows, n_cols);
+///     backend.matmul_bias(x, w, Mode::Assign, bias, &mut y);
+///     backend.relu(&mut y);
+///     y
+/// }
+///
+/// let backend = CpuBackend::new(1);
+/// let x = backend.upload(2, 2, &[1.0, 2.0, 3.0, 8.0]);
+/// let (w, bias) = (backend.upload(2, 1, &[1.0, -0.5]), backend.upload(1, 1, &[0.5]));
+/// assert_eq!(backend.download(&layer(&backend, &x, &w, &bias)), [0.5, 0.0]);
+/// ```
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A row-major matrix of f32.
     type Matrix: Send + Sync + 'static;

@@ -15,6 +15,26 @@
 //! | [`pipeline`] | the training run |
 //!
 //! With feature `cuda` there is a module of that name besides: the backend on CUDA devices.
+//!
+//! # Example
+//! What one bit a value saves in an exchange of 256 columns between two parts; the README shows a whole run.
+//!
+//! ```
+//! use sylvie::data::{ReadOptions, read};
+//! use sylvie::graph::Role;
+//! use sylvie::lowbit::{RowCodec, Width};
+//! use sylvie::partition::{Metis, Partitioner, quality};
+//!
+//! // A path to a graph of your own may stand here.
+//! let source = "synthetic:nodes=600,degree=10,features=16,classes=4";
+//! let dataset = read(source, &ReadOptions::default())?;
+//! let train = dataset.split.mask(Role::Train);
+//! let assignment = Metis::default().partition(&dataset.graph, &train, 2)?;
+//! let n_rows = quality(&dataset.graph, &assignment, &train).communication_volume as usize;
+//! let bytes = |width| RowCodec::new(width).message_bytes(n_rows, 256);
+//! assert_eq!((bytes(Width::F32), bytes(Width::One)), (n_rows * 1024, n_rows * (32 + 4)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub use sylvie_comm as comm;
 #[cfg(feature = "cuda")]

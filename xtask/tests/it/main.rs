@@ -1,5 +1,6 @@
-//! The rules of the repository, as tests: layers, manifests, folders, packages, sources and pages.
+//! The rules of the repository, as tests: layers, manifests, folders, packages, sources, examples and pages.
 
+mod examples;
 mod folders;
 mod layers;
 mod manifests;

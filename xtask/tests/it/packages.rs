@@ -147,7 +147,7 @@ fn what_a_package_lacks_or_should_not_hold_is_found() {
     assert_eq!(findings_in(folder.path(), &whole), ["src/lib.rs has 600001 bytes"]);
 }
 
-fn is_published(package: &Package) -> bool {
+pub(crate) fn is_published(package: &Package) -> bool {
     package.publish.is_none()
 }
 

@@ -7,6 +7,14 @@ use std::time::Duration;
 use super::LinkModel;
 
 /// Why a text is not a [`LinkModel`].
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{LinkModel, LinkModelError};
+///
+/// let refused = "1Gbps,lanes=4".parse::<LinkModel>();
+/// assert_eq!(refused, Err(LinkModelError::UnknownSetting { name: "lanes".to_owned() }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkModelError {

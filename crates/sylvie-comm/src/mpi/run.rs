@@ -52,6 +52,24 @@ pub enum MpiError {
 /// If the pieces' length in `options` is not between 1 and `i32::MAX`.
 ///
 /// [`abort`]: crate::Communicator::abort
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use sylvie_comm::{
+///     CommError, Communicator, Mpi, MpiError, MpiFault, MpiOptions, mpi_library, run_mpi,
+/// };
+///
+/// let options = MpiOptions { deadline: Duration::from_secs(300), ..MpiOptions::default() };
+/// let report = |fault: &MpiFault| eprintln!("{fault}");
+/// let sum = run_mpi(&options, report, |comm: &mut Mpi| {
+///     let mut values = [comm.rank() as f32];
+///     comm.reduce(&mut values)?;
+///     Ok::<_, CommError>(values[0])
+/// })?;
+/// println!("the ranks add up to {sum}, under {}", mpi_library());
+/// # Ok::<(), MpiError>(())
+/// ```
 pub fn run_mpi<T, E, F>(
     options: &MpiOptions,
     report: impl Fn(&MpiFault) + Send + Sync + 'static,

@@ -48,6 +48,31 @@ impl Default for NcclOptions {
 /// and what this rank sent in it has been taken, unless nothing is to arrive.
 ///
 /// The first error ends NCCL's communicator, so that no device waits for ever.
+///
+/// # Example
+/// ```no_run
+/// use sylvie_comm::{
+///     Communicator, Incoming, Nccl, NcclOptions, Outgoing, Pass, Purpose, Tag, ThreadOptions,
+///     Threads, run_ranks,
+/// };
+/// use sylvie_device::{Device, DeviceBytes};
+///
+/// type AnyError = Box<dyn std::error::Error + Send + Sync>;
+///
+/// let tag = Tag { epoch: 0, layer: 1, pass: Pass::Forward, purpose: Purpose::Training };
+/// run_ranks(2, &ThreadOptions::default(), |control: &mut Threads<Vec<u8>>| {
+///     let (rank, peer) = (control.rank(), 1 - control.rank());
+///     let device = Device::open(rank)?;
+///     let mut comm = Nccl::new(control, device.clone(), NcclOptions::default())?;
+///     let buffer = DeviceBytes::new(device.upload(&[rank as u8; 16])?);
+///     let send = Outgoing { peer, buffer, payload_bytes: 16, metadata_bytes: 0 };
+///     let pending = comm.start(tag, vec![send], &[Incoming { peer, bytes: 16 }])?;
+///     let received = comm.wait(pending)?;
+///     assert_eq!(received[0].buffer.n_bytes(), 16);
+///     Ok::<_, AnyError>(())
+/// })
+/// .expect("two devices, and NCCL");
+/// ```
 pub struct Nccl<K: Communicator<Buffer = Vec<u8>>> {
     control: K,
     device: Device,

@@ -12,6 +12,34 @@ use crate::link::Flow;
 use crate::{CommError, Incoming, MessageLength, Received, Tag};
 
 /// An exchange in flight between threads.
+///
+/// # Example
+/// Two exchanges in flight at once, waited for in the other order.
+///
+/// ```
+/// use sylvie_comm::{
+///     CommError, Communicator, Incoming, Outgoing, Pass, PendingExchange, Purpose, Tag,
+///     ThreadOptions, Threads, run_ranks,
+/// };
+///
+/// let tag = |layer| Tag { epoch: 0, layer, pass: Pass::Forward, purpose: Purpose::Training };
+/// let layers = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+///     let peer = 1 - comm.rank();
+///     let mut in_flight: Vec<PendingExchange> = Vec::new();
+///     for layer in [1, 2] {
+///         let buffer = vec![layer as u8];
+///         let send = Outgoing { peer, buffer, payload_bytes: 1, metadata_bytes: 0 };
+///         in_flight.push(comm.start(tag(layer), vec![send], &[Incoming { peer, bytes: 1 }])?);
+///     }
+///     let mut layers = Vec::new();
+///     while let Some(pending) = in_flight.pop() {
+///         layers.push(comm.wait(pending)?[0].buffer[0]);
+///     }
+///     Ok::<_, CommError>(layers)
+/// })?;
+/// assert_eq!(layers, [[2, 1], [2, 1]]);
+/// # Ok::<(), sylvie_comm::RankError<CommError>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "an exchange must be waited for"]
 pub struct PendingExchange {

@@ -34,6 +34,23 @@ pub use exchanges::PendingExchange;
 pub use run::{RankError, run_ranks};
 
 /// Settings of ranks that are threads.
+///
+/// # Example
+/// ```
+/// use std::time::{Duration, Instant};
+/// use sylvie_comm::{CommError, Communicator, ThreadOptions, Threads, run_ranks};
+///
+/// // No message takes less than 2 ms, and none is waited for longer than 10 s.
+/// let options = ThreadOptions {
+///     deadline: Duration::from_secs(10),
+///     link: Some("1Gbps,2ms".parse()?),
+///     ..ThreadOptions::default()
+/// };
+/// let start = Instant::now();
+/// run_ranks(2, &options, |comm: &mut Threads<Vec<u8>>| comm.barrier())?;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadOptions {
     /// How long one call may wait for its peers, and how long an exchange may be in flight when it is

@@ -10,6 +10,20 @@ use super::{ThreadOptions, Threads, connect};
 use crate::{Communicator, MessageLength, panic_text};
 
 /// Why a run failed: the first rank that failed, not those that it took down.
+///
+/// # Example
+/// ```
+/// use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
+///
+/// let outcome = run_ranks(2, &ThreadOptions::default(), |comm: &mut Threads<Vec<u8>>| {
+///     if comm.rank() == 1 {
+///         return Err("its part is not there".to_owned());
+///     }
+///     comm.barrier().map_err(|error| error.to_string()) // fails, for rank 1 is gone
+/// });
+/// let Err(RankError::Failed { rank, source }) = outcome else { panic!("no rank fails") };
+/// assert_eq!((rank, source.as_str()), (1, "its part is not there"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankError<E> {

@@ -14,6 +14,15 @@ const REMEDY: &str = "copy the whole folder again, or write it anew with `sylvie
 ///
 /// The message stands alone: it holds what the system or a library said too, so `source()` is empty and
 /// a printed chain repeats nothing.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{FolderFault, PartitionFolder};
+///
+/// let error = PartitionFolder::open("no/such.parts".as_ref()).unwrap_err();
+/// assert!(matches!(error.fault, FolderFault::Missing));
+/// assert!(error.to_string().starts_with("no/such.parts: not there; a partition folder holds"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", shown(path))]
 pub struct FolderError {
@@ -24,6 +33,43 @@ pub struct FolderError {
 }
 
 /// What is wrong with a file or folder.
+///
+/// # Example
+/// ```
+/// use std::fs;
+/// use sylvie_partition::{About, Existing, FolderFault, NewFolder, PartitionFolder};
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let (graph, cleaning) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// # let dataset = Dataset {
+/// #     name: "path".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(4, 1, vec![0.0, 1.0, 2.0, 3.0])?),
+/// #     labels: Labels::single(2, vec![0, 0, 1, 1])?,
+/// #     split: Split::new(vec![Role::Train, Role::Val, Role::Test, Role::Train]),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true, false, false, true], 2)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let dir = folder.path().join("path.parts");
+///
+/// NewFolder::create(&dir, Existing::Keep)?.write(&dataset, &assignment, &About::default())?;
+/// // The last byte of a part, lost on the way.
+/// let path = dir.join("part-0001.safetensors");
+/// let mut bytes = fs::read(&path)?;
+/// let written = bytes.len() as u64;
+/// bytes.pop();
+/// fs::write(&path, bytes)?;
+///
+/// let folder = PartitionFolder::open(&dir)?;
+/// assert!(folder.read_part(0).is_ok());
+/// let error = folder.read_part(1).unwrap_err();
+/// assert_eq!(error.path, path);
+/// assert!(matches!(error.fault, FolderFault::Length { expected, found }
+///     if (expected, found) == (written, written - 1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderFault {
@@ -189,6 +235,17 @@ pub enum FolderFault {
 }
 
 /// What is wrong with an array of a part's file.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{ArrayFault, FolderError, FolderFault};
+///
+/// let problem = ArrayFault::Shape { expected: vec![4], found: vec![3] };
+/// let fault = FolderFault::Array { name: "labels".to_owned(), problem };
+/// let error = FolderError { path: "photo.parts/part-0001.safetensors".into(), fault };
+/// let message = error.to_string();
+/// assert!(message.starts_with("photo.parts/part-0001.safetensors: array `labels`: shape [3], "));
+/// ```
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrayFault {

@@ -23,6 +23,43 @@ const MAX_BYTES: u64 = 256 << 20;
 const N_DIGITS: usize = 64;
 
 /// What `manifest.json` holds; its keys are in docs/partition-folder.md.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{About, CleaningCounts, Existing, FeatureKind, LabelKind, Manifest};
+/// use sylvie_partition::{NewFolder, PartFile, Source};
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let (graph, cleaning) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// # let dataset = Dataset {
+/// #     name: "path".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(4, 1, vec![0.0, 1.0, 2.0, 3.0])?),
+/// #     labels: Labels::single(2, vec![0, 0, 1, 1])?,
+/// #     split: Split::new(vec![Role::Train, Role::Val, Role::Test, Role::Train]),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true, false, false, true], 2)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let dir = folder.path().join("path.parts");
+///
+/// // A path of four nodes in two parts, and where it came from.
+/// let source = Source { name: "path".to_owned(), ..Source::default() };
+/// let about = About { source, partitioner: "contiguous".to_owned(), ..About::default() };
+/// NewFolder::create(&dir, Existing::Keep)?.write(&dataset, &assignment, &about)?;
+///
+/// // What whoever is handed the folder can know without reading a part.
+/// let manifest = Manifest::read(&dir)?;
+/// assert_eq!((manifest.source.name.as_str(), manifest.n_nodes, manifest.n_parts()), ("path", 4, 2));
+/// assert_eq!((manifest.feature_kind, manifest.label_kind), (FeatureKind::Dense, LabelKind::Single));
+/// assert_eq!(manifest.trained_quality().communication_volume, 2);
+/// let cleaning = CleaningCounts { stored: 3, inverses_added: 3, ..CleaningCounts::default() };
+/// assert_eq!(manifest.cleaning, cleaning);
+/// let PartFile { file, .. } = &manifest.parts[1];
+/// assert_eq!(file, "part-0001.safetensors");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// `sylvie-partition`.

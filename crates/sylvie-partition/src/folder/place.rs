@@ -16,6 +16,33 @@ use super::manifest::{MANIFEST, Manifest, is_part_name};
 const LOCK: &str = "writing.lock";
 
 /// What becomes of a partition that lies where another shall be written.
+///
+/// # Example
+/// ```
+/// use sylvie_partition::{About, Existing, FolderFault, NewFolder};
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{Contiguous, Partitioner};
+/// # let (graph, cleaning) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// # let dataset = Dataset {
+/// #     name: "path".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(4, 1, vec![0.0, 1.0, 2.0, 3.0])?),
+/// #     labels: Labels::single(2, vec![0, 0, 1, 1])?,
+/// #     split: Split::new(vec![Role::Train, Role::Val, Role::Test, Role::Train]),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true, false, false, true], 2)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let dir = folder.path().join("path.parts");
+/// # let about = About::default();
+///
+/// NewFolder::create(&dir, Existing::Keep)?.write(&dataset, &assignment, &about)?;
+/// let refused = NewFolder::create(&dir, Existing::Keep).unwrap_err();
+/// assert!(matches!(refused.fault, FolderFault::Exists));
+/// NewFolder::create(&dir, Existing::Replace)?.write(&dataset, &assignment, &about)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It stays, and the other is refused.

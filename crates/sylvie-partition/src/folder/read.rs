@@ -12,13 +12,40 @@ use super::part::{FolderPart, from_arrays};
 ///
 /// Each rank opens the folder and reads its own part; nothing of the other parts is touched.
 ///
-/// ```no_run
-/// use sylvie_partition::PartitionFolder;
+/// # Example
+/// ```
+/// use sylvie_partition::{FolderPart, PartContents, PartitionFolder};
+/// # use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
+/// # use sylvie_partition::{About, Contiguous, Existing, NewFolder, Partitioner};
+/// # let (graph, cleaning) = clean_edges(4, &[(0, 1), (1, 2), (2, 3)], Direction::Symmetric)?;
+/// # let dataset = Dataset {
+/// #     name: "path".to_owned(),
+/// #     direction: Direction::Symmetric,
+/// #     cleaning,
+/// #     features: Features::Dense(DenseMatrix::new(4, 1, vec![0.0, 1.0, 2.0, 3.0])?),
+/// #     labels: Labels::single(2, vec![0, 0, 1, 1])?,
+/// #     split: Split::new(vec![Role::Train, Role::Val, Role::Test, Role::Train]),
+/// #     graph,
+/// # };
+/// # let assignment = Contiguous.partition(&dataset.graph, &[true, false, false, true], 2)?;
+/// # let temporary = tempfile::tempdir()?;
+/// # let dir = temporary.path().join("path.parts");
+/// # let about = About { inductive: true, ..About::default() };
+/// # NewFolder::create(&dir, Existing::Keep)?.write(&dataset, &assignment, &about)?;
 ///
-/// let folder = PartitionFolder::open("photo.parts".as_ref())?;
-/// let part = folder.read_part(3)?;
-/// println!("{} of {} nodes", part.whole.graph.n_local(), folder.manifest().n_nodes);
-/// # Ok::<(), sylvie_partition::FolderError>(())
+/// // A path of four nodes in two parts, of which this process takes the second.
+/// let folder = PartitionFolder::open(&dir)?;
+/// let FolderPart { whole, training } = folder.read_part(1)?;
+/// let PartContents { graph, features, labels, roles } = whole;
+/// assert_eq!((graph.n_local(), folder.manifest().n_nodes), (2, 4));
+/// assert_eq!((features.n_rows(), labels.n_nodes(), roles.len()), (2, 2, 2));
+/// // The partition is inductive: there is a part of the graph of the training nodes, too.
+/// assert_eq!(training.map(|part| part.graph.own_ids), Some(vec![3]));
+/// assert!(folder.read_part(2).is_err());
+///
+/// // Or all of them.
+/// assert_eq!(folder.read_all()?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PartitionFolder {

@@ -38,6 +38,7 @@ pub struct About {
 /// The folder is written beside it, under its name with `.new`, and renamed when it is whole and on the
 /// disk. Dropped without [`NewFolder::write`], or where that fails, it leaves nothing behind.
 ///
+/// # Example
 /// ```
 /// use sylvie_graph::{Dataset, DenseMatrix, Direction, Features, Labels, Role, Split, clean_edges};
 /// use sylvie_partition::{About, Contiguous, Existing, NewFolder, Partitioner, PartitionFolder};

@@ -35,6 +35,26 @@ use crate::backend::{
 /// Matrices take their buffers from a pool that clones of the backend share, and give them back when they
 /// are dropped. Of each size class (a power of two) the pool holds no more buffers than were in use at
 /// once, and frees what lay idle while 4096 others were taken.
+///
+/// # Example
+/// ```
+/// use sylvie_tensor::{Backend, BufferUse, CpuBackend, CpuMatrix, Mode};
+///
+/// let values: Vec<f32> = (0..6000).map(|value| (value as f32).sin()).collect();
+/// let sums = |backend: &CpuBackend| {
+///     let x: CpuMatrix = backend.upload(3000, 2, &values);
+///     let mut sums = backend.zeros(1, 2);
+///     backend.column_sums(&x, Mode::Assign, &mut sums);
+///     sums.row(0).to_vec()
+/// };
+/// let (one, three) = (CpuBackend::new(1), CpuBackend::new(3));
+/// assert_eq!(sums(&one), sums(&three)); // bit for bit
+///
+/// // The matrix of the second time has the buffer of the first.
+/// sums(&one);
+/// let BufferUse { n_allocated, in_use_bytes, .. } = one.buffer_use();
+/// assert_eq!((n_allocated, in_use_bytes), (1, 0));
+/// ```
 #[derive(Clone, Debug)]
 pub struct CpuBackend {
     threads: Threads,

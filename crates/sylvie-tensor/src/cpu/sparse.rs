@@ -14,6 +14,20 @@ use crate::backend::Mode;
 const CHUNK_COLUMNS: usize = 16;
 
 /// A sparse matrix that can be read by row and by column.
+///
+/// # Example
+/// ```
+/// use sylvie_graph::SparseMatrix;
+/// use sylvie_tensor::{Backend, CpuBackend, CpuSparse, Mode};
+///
+/// let backend = CpuBackend::new(1);
+/// let features = SparseMatrix::new(3, &[0, 1, 2], &[2, 0], &[2.0, 1.0])?;
+/// let x: CpuSparse = backend.upload_sparse(&features);
+/// let (w, mut y) = (backend.upload(3, 1, &[10.0, 20.0, 30.0]), backend.zeros(2, 1));
+/// backend.sparse_matmul(&x, &w, Mode::Assign, &mut y);
+/// assert_eq!(backend.download(&y), [60.0, 10.0]);
+/// # Ok::<(), sylvie_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CpuSparse {
     pub(super) structure: Arc<Structure>,
