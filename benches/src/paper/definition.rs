@@ -149,12 +149,14 @@ pub(crate) enum Kind {
     Codec,
     /// One epoch of each policy, step by step.
     Traces,
+    /// Epochs on hosts that are joined by shaped links, beside the modelled link.
+    Hosts,
 }
 
 impl Kind {
     /// Whether runs are timed over a link.
     pub(crate) fn is_timed(self) -> bool {
-        !matches!(self, Self::Convergence | Self::Ablation)
+        !matches!(self, Self::Convergence | Self::Ablation | Self::Hosts)
     }
 
     /// Whether runs are trained to the end and evaluated.
@@ -401,7 +403,7 @@ impl Item {
                 "{name}: `seeds`, `epochs`, `eval_every`"
             );
         }
-        Ok(())
+        if self.kind == Kind::Hosts { self.check_hosts(sets) } else { Ok(()) }
     }
 
     /// Runs are shared by name between items: a name means one thing.

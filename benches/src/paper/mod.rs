@@ -25,7 +25,7 @@ use definition::{Definitions, Item};
 use graphs::{Graphs, Mode};
 use page::{Preface, page, verdicts};
 use record::{Record, today};
-use runs::{Results, Runner, Why};
+use runs::{HOSTS_FILE, HostsCommand, Results, Runner, Why};
 use section::{Claim, Context, Figure, Section};
 use stored::Settings;
 
@@ -64,6 +64,9 @@ pub(crate) struct PaperArguments {
     /// Folder of definitions [default: benches/experiments].
     #[arg(long, value_name = "FOLDER")]
     definitions: Option<PathBuf>,
+    /// What is started in the place of `cargo xtask bench hosts`.
+    #[arg(skip)]
+    hosts: Option<PathBuf>,
 }
 
 impl PaperArguments {
@@ -120,6 +123,7 @@ pub(crate) fn measure(arguments: &PaperArguments) -> Result<()> {
     let mode = if settings.quick { Mode::Quick } else { Mode::Full };
     let graphs = Graphs::new(mode, settings.scale, arguments.data.clone());
     let mut runner = Runner::new(&definitions, graphs, results);
+    runner.hosts = arguments.hosts.as_deref().map(HostsCommand::of).unwrap_or_default();
     let paper = Paper { items: &items, record: &record, surroundings, before: before.as_ref() };
     let mut sections = Vec::new();
     for (at, &item) in items.iter().enumerate() {
@@ -155,6 +159,9 @@ impl<'a> Paper<'a> {
         let claims: Vec<&Claim> = sections.iter().flat_map(|section| &section.claims).collect();
         let figures: Vec<&Figure> = sections.iter().flat_map(|section| &section.figures).collect();
         self.record.write_results(&runner.results, &claims, &figures)?;
+        if !runner.results.shaped.is_empty() {
+            self.record.write(HOSTS_FILE, &runner.results.shaped_csv())?;
+        }
         let preface = Preface {
             title: "The paper's tables and figures, measured",
             surroundings: &self.surroundings,
@@ -192,10 +199,17 @@ fn finish(runner: &Runner<'_>, sections: &[Section], record: &Record) -> Result<
     }
     println!("\nrecord: {}", record.folder.display());
     println!("page:   {}", record.folder.join("report.html").display());
-    let missing = &runner.results.missing;
-    let failed = missing.iter().filter(|missing| matches!(missing.why, Why::Failed(_))).count();
-    if missing.len() > failed {
-        println!("{} runs were left out for want of time", missing.len() - failed);
+    let count = |is_meant: fn(&Why) -> bool| {
+        runner.results.missing.iter().filter(|missing| is_meant(&missing.why)).count()
+    };
+    let failed = count(|why| matches!(why, Why::Failed(_)));
+    for (n_missing, why) in [
+        (count(|why| matches!(why, Why::Time)), "were left out for want of time"),
+        (count(|why| matches!(why, Why::NotHere(_))), "cannot be made here; the page says why"),
+    ] {
+        if n_missing > 0 {
+            println!("{n_missing} runs {why}");
+        }
     }
     if failed > 0 {
         bail!("{failed} runs failed; the page names them");

@@ -94,7 +94,15 @@ pub(crate) const TOLERANCE: f64 = 0.02;
 
 /// Whether a ratio is what it should be, within [`TOLERANCE`] of it.
 pub(crate) fn is_close(ratio: f64, expected: f64) -> bool {
-    (ratio / expected - 1.0).abs() <= TOLERANCE
+    is_within(ratio, expected, TOLERANCE)
+}
+
+/// How far an epoch over shaped links may be from one over a modelled link.
+pub(crate) const LINK_TOLERANCE: f64 = 0.2;
+
+/// Whether a ratio is what it should be, within a share of it.
+pub(crate) fn is_within(ratio: f64, expected: f64, tolerance: f64) -> bool {
+    (ratio / expected - 1.0).abs() <= tolerance
 }
 
 pub(crate) fn mean(values: &[f64]) -> f64 {
@@ -165,6 +173,9 @@ mod tests {
         assert!(is_above_all(3.0, &[1.0, 2.9]) && !is_above_all(3.0, &[1.0, 3.0]));
         assert!(is_falling(&[3.0, 2.0, 1.0]) && !is_falling(&[3.0, 1.0, 1.0]));
         assert!(is_close(31.5, 32.0) && !is_close(31.0, 32.0) && !is_close(33.0, 32.0));
+        assert!(
+            is_within(1.19, 1.0, 0.2) && !is_within(1.21, 1.0, 0.2) && !is_within(0.7, 1.0, 0.2)
+        );
         assert!(closes_gap(0.94, 0.93, 0.95) && !closes_gap(0.93, 0.94, 0.95));
     }
 

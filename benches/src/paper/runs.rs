@@ -14,6 +14,10 @@ use super::training::{Curve, curve};
 use crate::policies::report::Row;
 use crate::policies::{Bench, Effort as TimeEffort, Layout as Ranks};
 
+mod hosts;
+
+pub(crate) use hosts::{FILE as HOSTS_FILE, HostsCommand, Shaped};
+
 /// A run over a link.
 #[derive(Debug)]
 pub(crate) struct Timed {
@@ -52,12 +56,15 @@ pub(crate) enum Why {
     Time,
     /// It failed.
     Failed(String),
+    /// It cannot be made here.
+    NotHere(String),
 }
 
 /// All runs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) timed: Vec<Timed>,
+    pub(crate) shaped: Vec<Shaped>,
     pub(crate) trained: Vec<Trained>,
     pub(crate) missing: Vec<Missing>,
     /// Graphs by data set, in words.
@@ -117,14 +124,15 @@ pub(crate) struct Runner<'a> {
     begin: Instant,
     /// By data set, model and layout.
     links: BTreeMap<(String, String, String), LinkModel>,
+    pub(crate) hosts: HostsCommand,
     pub(crate) results: Results,
 }
 
 impl<'a> Runner<'a> {
     /// With the runs that there are already.
     pub(crate) fn new(definitions: &'a Definitions, graphs: Graphs, results: Results) -> Self {
-        let links = BTreeMap::new();
-        Self { definitions, graphs, begin: Instant::now(), links, results }
+        let (links, hosts) = Default::default();
+        Self { definitions, graphs, begin: Instant::now(), links, hosts, results }
     }
 
     pub(crate) fn effort(&self, item: &'a Item) -> &'a Effort {
@@ -155,6 +163,9 @@ impl<'a> Runner<'a> {
 
     /// Makes all runs of an item that there are none of yet, as long as its time lasts.
     pub(crate) fn run(&mut self, item: &'a Item) {
+        if item.kind == Kind::Hosts {
+            return self.on_hosts(item);
+        }
         let budget = Duration::from_secs_f64(self.effort(item).budget_s.max(0.0));
         let deadline = Instant::now() + budget;
         for cell in self.cells(item) {
@@ -216,7 +227,9 @@ impl<'a> Runner<'a> {
             Why::Time => {
                 println!("[{at_s:4} s] {}: {what}: left out, the item's time is over", item.id)
             }
-            Why::Failed(error) => println!("[{at_s:4} s] {}: {what}: failed: {error}", item.id),
+            Why::Failed(error) | Why::NotHere(error) => {
+                println!("[{at_s:4} s] {}: {what}: failed: {error}", item.id)
+            }
         }
         let (item, what) = (item.id.clone(), what.to_owned());
         self.results.missing.push(Missing { item, what, why });

@@ -11,7 +11,7 @@ use sylvie::comm::LinkModel;
 use sylvie::gnn::ModelKind;
 use sylvie::pipeline::RankTimes;
 
-use super::runs::{Results, Timed, Trained};
+use super::runs::{Results, Shaped, Timed, Trained};
 use super::training::{Curve, EpochPoint};
 use crate::policies::report::Row;
 
@@ -49,6 +49,7 @@ pub(crate) fn results(record: &Path) -> Result<Results> {
     Ok(Results {
         timed: timed.into_iter().map(|line| line.run(&epochs)).collect::<Result<_>>()?,
         trained: trained.into_iter().map(|line| line.run(&points)).collect::<Result<_>>()?,
+        shaped: Shaped::stored(record)?,
         ..Results::default()
     })
 }

@@ -95,6 +95,7 @@ fn arguments(folder: &Path, items: &[(&str, String)]) -> PaperArguments {
         name: Some("tiny".to_owned()),
         out: Some(folder.join("record")),
         definitions: Some(definitions),
+        hosts: None,
     }
 }
 
@@ -109,7 +110,7 @@ fn record(folder: &Path, ending: &str) -> PathBuf {
 fn the_definitions_are_whole() {
     let definitions = Definitions::read(&Path::new(BENCHES).join("experiments")).unwrap();
     let ids: Vec<&str> = definitions.items.iter().map(|item| item.id.as_str()).collect();
-    let expected = "fig5 table2 table3 fig9 fig8 fig2 table4 fig7 fig6 fig10 fig4";
+    let expected = "fig5 table2 table3 fig9 fig8 fig2 table4 fig7 fig6 fig10 fig4 hosts";
     assert_eq!(ids.join(" "), expected);
     let quick: f64 = definitions.items.iter().map(|item| item.quick.budget_s).sum();
     assert!(quick <= 29.0 * 60.0, "the quick run may take {quick} s");
@@ -270,6 +271,129 @@ fn an_item_that_fails_leaves_the_others() {
     assert!(verdicts.contains("b,not measured,\"one bit sends 32 times less\""), "{verdicts}");
     assert!(verdicts.contains("c,agrees") || verdicts.contains("c,does not agree"), "{verdicts}");
     assert_eq!(fs::read_to_string(record.join("times.csv")).unwrap().lines().count(), 1 + 3);
+}
+
+/// An item on shaped hosts, and a program in the place of the command that makes them.
+#[cfg(unix)]
+fn on_hosts(folder: &Path, script: &str) -> PaperArguments {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let item = item("hosts", "hosts", "\"plain\"", 100.0)
+        .replace("real = [\"own\"]\n", "")
+        .replace("warm_epochs = 1", "warm_epochs = 2")
+        .replace("data = \"tiny\"", "data = \"plain\"");
+    let program = folder.join("hosts.sh");
+    fs::write(&program, format!("#!/bin/sh\n{script}")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = arguments(folder, &[("1.toml", item)]);
+    let sets = format!("{SETS}{}", SETS[..SETS.find("[broken]").unwrap()].replace("tiny", "plain"));
+    let sets = sets.replace(
+        "title = \"plain\"\npercent = 20.0\ninductive = true",
+        "title = \"plain\"\npercent = 20.0",
+    );
+    fs::write(folder.join("definitions/sets.toml"), sets).unwrap();
+    PaperArguments { hosts: Some(program), ..arguments }
+}
+
+#[cfg(unix)]
+#[test]
+fn shaped_hosts_are_measured_by_the_command_that_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+case " $* " in *" --check "*) exit 0;; esac
+echo "$*" > "$(dirname "$0")/arguments"
+while [ $# -gt 0 ]; do [ "$1" = --csv ] && csv=$2; shift; done
+cat > "$csv" <<END
+hosts,policy,measured,predicted,ratio,modelled,ratio,linkless,speed-up,wire
+2,vanilla,100.0,90.0,1.11,95.0,1.05,5.0,1.00,1.001
+2,sylvie-s,10.0,9.0,1.11,9.5,1.05,5.0,10.00,1.002
+2,sylvie-a,12.0,8.0,1.50,9.0,1.33,5.0,8.33,1.050
+END
+"#;
+    measure(&on_hosts(folder.path(), script)).unwrap();
+    let record = record(folder.path(), "-tiny");
+    let read = |name: &str| fs::read_to_string(record.join(name)).unwrap();
+    let figures = read("figures.csv");
+    assert!(
+        figures.contains("\"hosts/plain sage/sylvie-s/throughput\",10,\"times fp32\""),
+        "{figures}"
+    );
+    assert_eq!(read("hosts.csv").lines().count(), 1 + 3);
+    assert!(read("hosts.csv").contains("plain,sage,\"two hosts\",sylvie-a,"));
+    let verdicts = read("verdicts.csv");
+    for (claim, verdict) in [
+        ("ahead of every baseline on shaped hosts", "hosts,agrees,"),
+        ("those of the modelled link", "hosts,does not agree,"),
+        ("what rate and bytes imply", "hosts,does not agree,"),
+        ("what the program counts", "hosts,does not agree,"),
+    ] {
+        let line = verdicts.lines().find(|line| line.contains(claim)).unwrap();
+        assert!(line.starts_with(verdict), "{line}");
+    }
+    assert!(verdicts.contains("not: plain sage, sylvie-a (1.33)"), "{verdicts}");
+    assert!(read("report.html").contains("Mbit/s a host, each way; without a link"));
+    let told = fs::read_to_string(folder.path().join("arguments")).unwrap();
+    for words in [
+        "--hosts 2 --rate ",
+        "mbit --data synthetic:nodes=300,",
+        "--hidden 16 --policies vanilla,sylvie-s,sylvie-a --epochs 5 --warm 2",
+        "--train --model sage --layers 3 --linear-layers 0 --dropout 0",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+
+    // A record that is gone on with has its runs, and asks for no hosts.
+    let arguments =
+        PaperArguments { resume: Some(record.clone()), ..on_hosts(folder.path(), "exit 1\n") };
+    measure(&arguments).unwrap();
+    assert_eq!(read("figures.csv"), figures);
+}
+
+#[cfg(unix)]
+#[test]
+fn where_no_hosts_can_be_made_they_are_named_as_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo 'bench: failed: only root may' >&2; exit 1\n";
+    measure(&on_hosts(folder.path(), script)).unwrap();
+    let record_of = |folder: &Path| record(folder, "-tiny");
+    let read = |name: &str| fs::read_to_string(record_of(folder.path()).join(name)).unwrap();
+    assert!(
+        read("report.html").contains("plain, sage, two hosts (not measured here: only root may)")
+    );
+    let verdicts = read("verdicts.csv");
+    assert!(
+        verdicts.lines().skip(1).all(|line| line.starts_with("hosts,not measured,")),
+        "{verdicts}"
+    );
+
+    // A run that breaks is no such case.
+    let folder = tempfile::tempdir().unwrap();
+    let script = "[ \"$1\" = --check ] || { echo 'mpirun broke' >&2; exit 1; }\n";
+    let error = measure(&on_hosts(folder.path(), script)).unwrap_err().to_string();
+    assert!(error.contains("1 runs failed"), "{error}");
+    let page = fs::read_to_string(record_of(folder.path()).join("report.html")).unwrap();
+    assert!(page.contains("two hosts (failed: mpirun broke)"));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_shaped_hosts_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to, expected) in [
+        ("ranks_per_host = 1", "ranks_per_host = 2", "a rank a host"),
+        ("preset = \"sylvie-a\"", "preset = \"sylvie-a\"\nstaleness = 5", "no preset as it is"),
+        ("data = [\"plain\"]", "data = [\"tiny\"]", "inductive or standardised"),
+        ("epochs = 5", "epochs = 2", "more `epochs`"),
+    ] {
+        let arguments = on_hosts(folder.path(), "exit 1\n");
+        let path = folder.path().join("definitions/1.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        // The paper's figures are of the set.
+        let text = text[..text.find("[[paper]]").unwrap()].replace(from, to);
+        fs::write(&path, text).unwrap();
+        let error = format!("{:#}", measure(&arguments).unwrap_err());
+        assert!(error.contains("1.toml") && error.contains(expected), "{to}: {error}");
+    }
 }
 
 #[test]

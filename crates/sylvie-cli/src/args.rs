@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use sylvie::data::Format;
 use sylvie::partition::{Method, NodeOrder, Objective};
 
@@ -131,10 +131,16 @@ pub(crate) struct TrainArgs {
     pub(crate) trace: Option<PathBuf>,
     /// How ranks are joined: threads of this process, or mpi, processes on one host or several that a
     /// launcher starts, as in mpirun -n 4 sylvie train --transport mpi; or nccl, threads or, under a launcher,
-    /// processes whose messages go from device to device. Results are the same.
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Transport::Threads,
-          hide_possible_values = true, help_heading = "Ranks")]
-    pub(crate) transport: Transport,
+    /// processes whose messages go from device to device. Results are the same. [default: threads; under a
+    /// launcher it must be said]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        hide_possible_values = true,
+        help_heading = "Ranks"
+    )]
+    pub(crate) transport: Option<Transport>,
     /// What ranks compute on: cpu, cuda (every device, in turn) or cuda: with numbers, as in cuda:0,1; ranks
     /// of one host share devices where there are fewer. `sylvie info --devices` lists them.
     #[arg(long, value_name = "NAME", default_value_t = Machine::Cpu, help_heading = "Ranks")]
@@ -161,9 +167,14 @@ pub(crate) enum Transport {
 }
 
 impl TrainArgs {
+    /// How ranks are joined.
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport.unwrap_or(Transport::Threads)
+    }
+
     /// Whether the ranks are processes, of which this is one.
     pub(crate) fn is_of_processes(&self) -> bool {
-        match self.transport {
+        match self.transport() {
             Transport::Threads => false,
             Transport::Mpi => true,
             Transport::Nccl => launcher::number().is_some(),
@@ -265,9 +276,9 @@ pub(crate) struct EvaluateArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Files hold float32 arrays in npy form with a row a node, in the order of the graph. Without --data or \
---partition the run's own graph is used.
+#[command(group = ArgGroup::new("outputs").required(true).multiple(true), after_help = "\
+Files hold float32 arrays in npy form with a row a node, in the order of the graph; one of the three at least is \
+written. Without --data or --partition the run's own graph is used.
 
 Examples:
   sylvie predict --data photo.npz --run runs/photo --out predictions.npy
@@ -277,13 +288,13 @@ pub(crate) struct PredictArgs {
     pub(crate) trained: TrainedArgs,
     /// File for the predictions: nodes x classes, logits before softmax or sigmoid. Replaced if it is
     /// there; where a link leads, what it leads to.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
+    #[arg(long, value_name = "FILE", group = "outputs")]
+    pub(crate) out: Option<PathBuf>,
     /// File for scores between 0 and 1, nodes x classes: softmax of the logits, or sigmoid where nodes
     /// have several classes.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "outputs")]
     pub(crate) scores: Option<PathBuf>,
     /// File for the rows that the last layer reads: nodes x hidden columns, after LayerNorm and ReLU.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "outputs")]
     pub(crate) embeddings: Option<PathBuf>,
 }

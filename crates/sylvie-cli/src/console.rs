@@ -123,6 +123,19 @@ pub(crate) fn score(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"))
 }
 
+/// So many things, of which `what` is one.
+pub(crate) fn counted(number: impl Into<u64>, what: &str) -> String {
+    match number.into() {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}
+
+/// Each of the things, or every so-many-th.
+pub(crate) fn every(number: u32, what: &str) -> String {
+    if number == 1 { format!("every {what}") } else { format!("every {number} {what}s") }
+}
+
 /// A number of bytes for people.
 pub(crate) fn bytes(n_bytes: f64) -> String {
     match n_bytes {
@@ -135,7 +148,7 @@ pub(crate) fn bytes(n_bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, score};
+    use super::{bytes, counted, every, score};
 
     #[test]
     fn figures_are_short() {
@@ -143,5 +156,12 @@ mod tests {
         assert_eq!(score(None), "-");
         let said = [12.0, 1500.0, 2_345_678.0, 7e9].map(bytes);
         assert_eq!(said, ["12 B", "1.50 kB", "2.35 MB", "7.00 GB"]);
+    }
+
+    #[test]
+    fn one_thing_is_no_several() {
+        let said = [0_u32, 1, 2].map(|number| counted(number, "epoch"));
+        assert_eq!(said, ["0 epochs", "1 epoch", "2 epochs"]);
+        assert_eq!([every(1, "epoch"), every(5, "epoch")], ["every epoch", "every 5 epochs"]);
     }
 }

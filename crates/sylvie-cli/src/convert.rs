@@ -8,8 +8,8 @@ use sylvie::data::{Format, WRITE_CHOICES, shown, write};
 
 use crate::console::Console;
 use crate::flags::DataFlags;
-use crate::load;
 use crate::settings::RunSettings;
+use crate::{load, without_effect};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -44,7 +44,8 @@ fn writable(word: &str) -> Result<Format, String> {
 /// A graph that cannot be read, that the format has no place for, or that cannot be written.
 pub(crate) fn run(args: ConvertArgs) -> Result<()> {
     let console = Console::for_people();
-    let settings = RunSettings::of_data(args.data);
+    let settings = RunSettings::of_data(args.data.clone());
+    without_effect::check_split(&args.data, &settings)?;
     let dataset = load::read(&settings, console)?;
     let what = format!("writing {}", shown(&args.out));
     console.during(&what, || write(&dataset, args.to, &args.out))?;

@@ -19,7 +19,7 @@ use crate::partitioned::Given;
 use crate::ranks::RankOptions;
 use crate::run_folder::{MODEL, SETTINGS};
 use crate::settings::RunSettings;
-use crate::{config, load, partitioned, ranks};
+use crate::{config, load, partitioned, ranks, without_effect};
 
 /// A trained network, and a graph to use it on.
 pub(crate) struct Trained {
@@ -99,21 +99,18 @@ fn settings(args: TrainedArgs) -> Result<(RunSettings, Option<PartitionFolder>)>
     if args.data.is_some() || args.partition.is_some() {
         settings.partition = args.partition;
     }
-    given.note(&RunFlags {
-        data: DataFlags {
-            format: args.format,
-            split_seed: args.split_seed,
-            split_index: args.split_index,
-            ..DataFlags::default()
-        },
-        parts: args.parts,
-        ..RunFlags::default()
-    });
-    if let Some(data) = args.data
-        && data != settings.data
+    let data = DataFlags {
+        format: args.format,
+        split_seed: args.split_seed,
+        split_index: args.split_index,
+        ..DataFlags::default()
+    };
+    given.note(&RunFlags { data: data.clone(), parts: args.parts, ..RunFlags::default() });
+    if let Some(path) = args.data
+        && path != settings.data
     {
         // Another graph may be of another format.
-        settings.data = data;
+        settings.data = path;
         settings.format = None;
     }
     settings.format = args.format.or(settings.format);
@@ -129,6 +126,7 @@ fn settings(args: TrainedArgs) -> Result<(RunSettings, Option<PartitionFolder>)>
         other => other?,
     };
     settings.check().context("the run's settings")?;
+    without_effect::check_split(&data, &settings)?;
     Ok((settings, folder))
 }
 

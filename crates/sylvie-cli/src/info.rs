@@ -10,10 +10,9 @@ use sylvie::graph::{Dataset, DegreeSummary, Features, Role, degree_summary, edge
 
 use crate::args::InfoArgs;
 use crate::console::{Console, score};
-use crate::devices;
-use crate::load;
 use crate::model_file::LabelKind;
 use crate::settings::RunSettings;
+use crate::{devices, load, without_effect};
 
 /// Describes a graph.
 ///
@@ -24,7 +23,8 @@ pub(crate) fn run(args: InfoArgs) -> Result<()> {
     if args.devices {
         return devices::list(console);
     }
-    let settings = RunSettings::of_data(args.data);
+    let settings = RunSettings::of_data(args.data.clone());
+    without_effect::check_split(&args.data, &settings)?;
     let dataset = load::read(&settings, console)?;
     let info = console.during("counting", || Info::new(&settings, &dataset));
     console.json(&info)?;

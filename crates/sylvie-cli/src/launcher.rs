@@ -12,15 +12,30 @@ const VARIABLES: [(&str, &str); 3] = [
 /// Transports that may join processes.
 const OF_PROCESSES: [&str; 2] = ["mpi", "nccl"];
 
-/// This process's number among those that were started together, where there are several.
-pub(crate) fn number() -> Option<usize> {
-    number_by(|name| env::var(name).ok())
+/// One of several processes that were started together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Started {
+    /// Its number, from 0.
+    pub(crate) number: usize,
+    /// All of them: two at least.
+    pub(crate) n_processes: usize,
 }
 
-fn number_by(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
+/// This process and those that were started with it, where there are several.
+pub(crate) fn started() -> Option<Started> {
+    started_by(|name| env::var(name).ok())
+}
+
+/// Its number among them.
+pub(crate) fn number() -> Option<usize> {
+    started().map(|started| started.number)
+}
+
+fn started_by(variable: impl Fn(&str) -> Option<String>) -> Option<Started> {
     let count = |name: &str| variable(name)?.trim().parse::<usize>().ok();
     let found = VARIABLES.iter().find_map(|(number, size)| Some((count(number)?, count(size)?)));
-    found.and_then(|(number, size)| (size > 1).then_some(number))
+    let started = found.map(|(number, n_processes)| Started { number, n_processes });
+    started.filter(|started| started.n_processes > 1)
 }
 
 /// Whether this process is to print what is wrong with its command line.
@@ -48,14 +63,17 @@ mod tests {
     #[test]
     fn launchers_tell_who_is_who() {
         let told = |pairs: &[(&str, &str)]| {
-            number_by(|name| {
-                pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-            })
+            let of = |name: &str| pairs.iter().find(|(key, _)| *key == name);
+            let started = started_by(|name| of(name).map(|(_, value)| (*value).to_owned()));
+            started.map(|started| (started.number, started.n_processes))
         };
         assert_eq!(told(&[]), None);
-        assert_eq!(told(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]), Some(2));
-        assert_eq!(told(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), Some(0));
-        assert_eq!(told(&[("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4")]), Some(3));
+        assert_eq!(
+            told(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]),
+            Some((2, 4))
+        );
+        assert_eq!(told(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), Some((0, 2)));
+        assert_eq!(told(&[("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4")]), Some((3, 4)));
         // A job of one, and the script of a batch job, are nobody's ranks.
         assert_eq!(told(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
         assert_eq!(told(&[("SLURM_PROCID", "0")]), None);

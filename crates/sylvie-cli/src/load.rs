@@ -10,7 +10,7 @@ use sylvie::graph::{Assignment, Dataset, Labels, Role};
 use sylvie::partition::{PartitionError, Quality, build_parts, quality};
 use sylvie::pipeline::{PartData, RankInput};
 
-use crate::console::Console;
+use crate::console::{Console, counted};
 use crate::fingerprint::hexadecimal;
 use crate::settings::RunSettings;
 
@@ -90,7 +90,8 @@ pub(crate) fn check_class_weights(settings: &RunSettings, labels: &Labels) -> Re
     if let Some(n_given) = settings.class_weights.n_given() {
         ensure!(
             n_given == n_classes,
-            "--class-weights has {n_given} values, but {} has {n_classes} classes",
+            "--class-weights has {}, but {} has {n_classes} classes",
+            counted(n_given as u64, "value"),
             settings.shown_data()
         );
     }
@@ -124,7 +125,8 @@ pub(crate) fn assign(
 ) -> Result<Assignment> {
     let partitioner = settings.partitioner.partitioner(settings.objective, settings.seed);
     let train = training_nodes(dataset);
-    let what = format!("splitting into {} parts ({})", settings.parts, partitioner.name());
+    let parts = counted(settings.parts, "part");
+    let what = format!("splitting into {parts} ({})", partitioner.name());
     let graph = &dataset.graph;
     let split = || -> Result<Assignment, PartitionError> {
         let assignment = partitioner.partition(graph, &train, settings.parts)?;

@@ -1,8 +1,15 @@
 //! What is recorded of every epoch.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use sylvie::data::shown;
 use sylvie::gnn::Metric;
 use sylvie::pipeline::{EpochRecord, RankTimes, Scores};
+
+use crate::console::counted;
 
 /// A line of metrics.jsonl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,11 +29,6 @@ pub(crate) struct EpochLine {
 }
 
 impl EpochLine {
-    /// Epoch, from 0.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
     /// Where the time went: mean over the ranks.
     pub(crate) fn times(&self) -> RankTimes {
         let TimesLine { compute_ms, blocked_ms, reduce_ms, encode_ms, .. } = self.times;
@@ -71,6 +73,65 @@ impl From<Scores> for ScoreLine {
     }
 }
 
+/// The epochs that a checkpoint comes after, as metrics.jsonl has them.
+#[derive(Debug)]
+pub(crate) struct EpochsBefore {
+    pub(crate) lines: Vec<EpochLine>,
+    /// What the lines take in the file.
+    pub(crate) n_bytes: u64,
+    /// Whether the last of them ends as a line does.
+    pub(crate) is_ended: bool,
+}
+
+impl EpochsBefore {
+    /// Reads the first `n_epochs` lines.
+    ///
+    /// # Errors
+    /// A file that cannot be read; fewer lines, or lines that are not those of the first epochs, with what may be done.
+    pub(crate) fn read(path: &Path, n_epochs: u32) -> Result<Self> {
+        let bytes = fs::read(path).with_context(|| shown(path))?;
+        let settings = path.with_file_name(crate::run_folder::SETTINGS);
+        let remedy = format!(
+            "the checkpoint needs the lines of the {} before it: put them back as they were, or begin again with \
+             `sylvie train --config {} --out DIR`",
+            counted(n_epochs, "epoch"),
+            shown(&settings)
+        );
+        let mut before = Self { lines: Vec::new(), n_bytes: 0, is_ended: true };
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n').take(n_epochs as usize);
+        for (epoch, line) in (0_u32..).zip(lines) {
+            let place = || format!("{}: line {}", shown(path), u64::from(epoch) + 1);
+            let found: EpochLine = match serde_json::from_slice(line) {
+                Ok(found) => found,
+                Err(error) => bail!("{} is {}; {remedy}", place(), unreadable(&error)),
+            };
+            ensure!(found.epoch == epoch, "{} is of epoch {}; {remedy}", place(), found.epoch);
+            before.lines.push(found);
+            before.n_bytes += line.len() as u64;
+            before.is_ended = line.ends_with(b"\n");
+        }
+        let n_found = before.lines.len() as u64;
+        ensure!(
+            n_found == u64::from(n_epochs),
+            "{}: {}, but the checkpoint comes after {n_epochs}; {remedy}",
+            shown(path),
+            counted(n_found, "epoch")
+        );
+        Ok(before)
+    }
+}
+
+/// What a line is that cannot be read, with the place in it: a line of JSON has no lines of its own.
+pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default();
+    let kind = if error.is_eof() { "cut" } else { "not what a run writes" };
+    match error.column() {
+        0 => format!("{kind} ({what})"),
+        column => format!("{kind} ({what}, column {column})"),
+    }
+}
+
 /// What to say where the metric is not defined on a set.
 pub(crate) fn score_warning(metric: Metric, scores: &Scores) -> Option<String> {
     let Scores { train, val, test } = *scores;
@@ -99,6 +160,51 @@ impl From<&EpochRecord> for EpochLine {
             messages: record.messages,
             reduce_bytes: record.reduce_bytes,
             scores: record.scores.map(ScoreLine::from),
+        }
+    }
+}
+
+/// A line of an epoch, for tests.
+#[cfg(test)]
+pub(crate) fn sample(epoch: u32) -> String {
+    let times = ["compute", "blocked", "reduce", "encode", "decode", "network", "hidden"];
+    let times = times.map(|name| format!("\"{name}_ms\":0.5,")).concat();
+    let bytes = ["payload_bytes", "metadata_bytes", "messages", "reduce_bytes"];
+    let bytes = bytes.map(|name| format!(",\"{name}\":1")).concat();
+    format!("{{\"epoch\":{epoch},\"loss\":2.5,\"epoch_ms\":1.5,{times}\"ranks\":[]{bytes}}}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_before_a_checkpoint_are_read_or_refused_with_what_may_be_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let read = |text: &str, n_epochs| {
+            fs::write(&path, text).unwrap();
+            EpochsBefore::read(&path, n_epochs)
+        };
+        let [zero, one] = [0, 1].map(sample);
+        let before = read(&format!("{zero}{one}{{\"epoch\": half"), 2).unwrap();
+        let n_bytes = (zero.len() + one.len()) as u64;
+        assert_eq!((before.lines.len(), before.n_bytes, before.is_ended), (2, n_bytes, true));
+        assert!(!read(zero.trim_end(), 1).unwrap().is_ended);
+
+        for (text, said) in [
+            (format!("{zero}{}", &one[..30]), "line 2 is cut ("),
+            (format!("{zero}not JSON\n"), "line 2 is not what a run writes (expected"),
+            (format!("{zero}{zero}"), "line 2 is of epoch 0;"),
+            (zero.clone(), ": 1 epoch, but the checkpoint comes after 2;"),
+        ] {
+            let error = format!("{:#}", read(&text, 2).unwrap_err());
+            let remedy = ["lines of the 2 epochs before it", "run.toml --out DIR"];
+            assert!(
+                error.contains(said) && remedy.iter().all(|words| error.contains(words)),
+                "{error}"
+            );
+            assert!(error.matches("line ").count() <= 1, "one place: {error}");
         }
     }
 }

@@ -9,7 +9,7 @@ use sylvie::graph::Dataset;
 use sylvie::partition::{About, Existing, NewFolder, PartQuality, Quality, Source, quality};
 
 use crate::args::PartitionArgs;
-use crate::console::Console;
+use crate::console::{Console, counted};
 use crate::settings::RunSettings;
 use crate::{load, without_effect};
 
@@ -25,8 +25,9 @@ pub(crate) fn run(args: PartitionArgs) -> Result<()> {
         objective: args.objective,
         order: args.order,
         seed: args.seed,
-        ..RunSettings::of_data(args.data)
+        ..RunSettings::of_data(args.data.clone())
     };
+    without_effect::check_split(&args.data, &settings)?;
     without_effect::check_objective(Some(args.objective), &settings)?;
     let existing = if args.overwrite { Existing::Replace } else { Existing::Keep };
     let folder = args.out.as_deref().map(|path| NewFolder::create(path, existing)).transpose()?;
@@ -113,9 +114,9 @@ impl QualityLine {
 
 fn to_text(settings: &RunSettings, quality: &Quality) -> String {
     let mut text = format!(
-        "{}, {} parts ({}, {})\n{:>7} {:>12} {:>14} {:>12} {:>12} {:>6}",
+        "{}, {} ({}, {})\n{:>7} {:>12} {:>14} {:>12} {:>12} {:>6}",
         settings.shown_data(),
-        quality.n_parts,
+        counted(quality.n_parts, "part"),
         settings.partitioner,
         settings.objective,
         "part",

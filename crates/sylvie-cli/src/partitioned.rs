@@ -8,7 +8,7 @@ use sylvie::graph::{Direction, Labels};
 use sylvie::partition::{FolderPart, Manifest, PartContents, PartitionFolder};
 use sylvie::pipeline::{PartData, RankInput};
 
-use crate::console::Console;
+use crate::console::{Console, counted};
 use crate::flags::{self, RunFlags};
 use crate::settings::RunSettings;
 
@@ -120,7 +120,7 @@ pub(crate) fn describe(manifest: &Manifest) -> String {
 /// # Errors
 /// The first part that is not as it was written.
 pub(crate) fn read_all(folder: &PartitionFolder, console: Console) -> Result<Vec<FolderPart>> {
-    let what = format!("reading {} parts", folder.manifest().n_parts());
+    let what = format!("reading {}", counted(folder.manifest().n_parts(), "part"));
     Ok(console.during(&what, || folder.read_all())?)
 }
 

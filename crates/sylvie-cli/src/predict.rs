@@ -18,14 +18,14 @@ use crate::ranks::RankOptions;
 use crate::run_folder::MODEL;
 use crate::{aside, ranks};
 
-/// Writes logits of every node, and scores and embeddings where they are asked for.
+/// Writes logits, scores and embeddings of every node, each where it is asked for.
 ///
 /// # Errors
 /// A run or a graph that cannot be used, values that are not finite, a file that cannot be written.
 pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let console = Console::for_people();
     let PredictArgs { trained, out, scores, embeddings } = args;
-    let mut files = Files::create(&trained.run.join(MODEL), [Some(out), scores, embeddings])?;
+    let mut files = Files::create(&trained.run.join(MODEL), [out, scores, embeddings])?;
     let Trained { settings, model, weights, parts, .. } = Trained::load(trained, console)?;
     let n_layers = model.n_layers();
     ensure!(

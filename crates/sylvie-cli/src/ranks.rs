@@ -6,6 +6,8 @@ use anyhow::{Context as _, Error, Result};
 use sylvie::comm::{LinkModel, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie::tensor::{CpuBackend, Wire};
 
+use crate::console::counted;
+
 /// Buffers that the CPU backend sends.
 pub(crate) type Bytes = <CpuBackend as Wire>::Bytes;
 
@@ -35,7 +37,8 @@ impl RankOptions {
 /// Threads that the system refuses.
 pub(crate) fn backend(n_threads: u32) -> Result<CpuBackend> {
     CpuBackend::try_new(n_threads as usize).with_context(|| {
-        format!("{n_threads} threads a part cannot be started; fewer --threads may help")
+        let threads = counted(n_threads, "thread");
+        format!("{threads} a part cannot be started; fewer --threads or --parts may help")
     })
 }
 

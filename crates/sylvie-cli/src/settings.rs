@@ -12,6 +12,7 @@ use sylvie::graph::Direction;
 use sylvie::partition::{Method, NodeOrder, Objective};
 use sylvie::pipeline::{PolicyError, TrainSettings};
 
+use crate::console::counted;
 use crate::exchange::ExchangeSettings;
 use crate::flags::{DataFlags, MAX_THREADS, RunFlags};
 
@@ -224,9 +225,9 @@ impl RunSettings {
         let n_threads = u64::from(self.parts) * u64::from(self.n_threads());
         ensure!(
             n_threads <= u64::from(MAX_THREADS),
-            "{} parts of {} threads are more than {MAX_THREADS} threads",
-            self.parts,
-            self.n_threads()
+            "{} of {} are more than {MAX_THREADS} threads",
+            counted(self.parts, "part"),
+            counted(self.n_threads(), "thread")
         );
         Ok(())
     }

@@ -9,7 +9,7 @@ use sylvie::gnn::Metric;
 use sylvie::partition::Quality;
 use sylvie::pipeline::{RankTimes, TrainOutcome};
 
-use crate::console::{bytes, score};
+use crate::console::{bytes, counted, every, score};
 use crate::metrics::EpochLine;
 use crate::settings::RunSettings;
 
@@ -188,13 +188,13 @@ impl Summary {
     pub(crate) fn to_text(&self, settings: &RunSettings, folder: Option<&Path>) -> String {
         let mut text = format!(
             "{} at the best validation: validation {}, test {} (epoch {}); test at the end {}\n\
-             {} epochs, median {:.1} ms, {}\n{}",
+             {}, median {:.1} ms, {}\n{}",
             self.metric,
             score(self.best_val),
             score(self.test_at_best_val),
             self.best_epoch,
             score(self.final_test),
-            self.epochs,
+            counted(self.epochs, "epoch"),
             self.median_epoch_ms,
             self.times.to_text(),
             self.savings(settings),
@@ -223,23 +223,23 @@ impl Summary {
         if sent == fp32 {
             return format!(
                 "halo rows took {} an epoch, as many bytes as fp32; the whole run, with the all-reduce \
-                 of weight gradients ({} an epoch), raw features once and evaluation every {} epochs, \
+                 of weight gradients ({} an epoch), raw features once and evaluation {}, \
                  sent {}",
                 bytes(sent),
                 bytes(reduced),
-                settings.eval_every,
+                every(settings.eval_every, "epoch"),
                 bytes(run_sent),
             );
         }
         format!(
             "halo rows took {} ({} instead of {} an epoch, metadata included)\n\
              the whole run, with the all-reduce of weight gradients ({} an epoch), raw features once \
-             and evaluation in fp32 every {} epochs, sent {} ({} instead of {})",
+             and evaluation in fp32 {}, sent {} ({} instead of {})",
             compared(sent, fp32),
             bytes(sent),
             bytes(fp32),
             bytes(reduced),
-            settings.eval_every,
+            every(settings.eval_every, "epoch"),
             compared(run_sent, run_fp32),
             bytes(run_sent),
             bytes(run_fp32),

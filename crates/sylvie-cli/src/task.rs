@@ -9,6 +9,7 @@ use toml::Table;
 
 use crate::args::TrainArgs;
 use crate::checkpoint::Resumable;
+use crate::console::counted;
 use crate::flags::RunFlags;
 use crate::model_file::ModelFile;
 use crate::partitioned::Given;
@@ -126,18 +127,20 @@ fn check_ranks(settings: &RunSettings, n_ranks: u32) -> Result<()> {
     if settings.parts == n_ranks {
         return Ok(());
     }
-    let parts = settings.parts;
+    let (parts, are) = (settings.parts, if n_ranks == 1 { "is" } else { "are" });
     let alone =
         if n_ranks == 1 { "; is this the launcher of the MPI it was built with?" } else { "" };
     match &settings.partition {
         Some(folder) => bail!(
-            "{} has {parts} parts, but there are {n_ranks} ranks; start {parts} (mpirun -n \
-             {parts}){alone}",
-            shown(Path::new(folder))
+            "{} has {}, but there {are} {}; start {parts} (mpirun -n {parts}){alone}",
+            shown(Path::new(folder)),
+            counted(parts, "part"),
+            counted(n_ranks, "rank")
         ),
         None => bail!(
-            "{parts} parts need {parts} ranks, but there are {n_ranks}; start {parts} (mpirun -n \
-             {parts}), or leave --parts out{alone}"
+            "--parts {parts} needs {}, but there {are} {n_ranks}; start {parts} (mpirun -n {parts}), or leave \
+             --parts out{alone}",
+            counted(parts, "rank")
         ),
     }
 }
@@ -210,15 +213,17 @@ fn check_unfinished(
     let done = checkpoint.n_epochs();
     ensure!(
         done < settings.epochs || done == settings.epochs && !is_over,
-        "{}: {done} epochs are done, of {}; --epochs takes more",
+        "{}: {} done, of {}; --epochs takes more",
         shown(checkpoint.path()),
+        counted(done, "epoch"),
         settings.epochs
     );
     let since_best = checkpoint.n_since_best();
     ensure!(
         settings.patience == 0 || since_best < settings.patience || !is_over,
-        "{}: {since_best} evaluations brought no better score, and the patience is {}; --patience takes more",
+        "{}: {} brought no better score, and the patience is {}; --patience takes more",
         shown(checkpoint.path()),
+        counted(since_best, "evaluation"),
         settings.patience
     );
     Ok(())

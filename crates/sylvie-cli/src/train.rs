@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use indicatif::ProgressBar;
 use sylvie::comm::Communicator;
 use sylvie::data::shown;
@@ -19,6 +19,7 @@ use crate::checkpoint::CheckpointFolder;
 use crate::clock::SystemClock;
 use crate::console::Console;
 use crate::devices::RankBody;
+use crate::launcher::{self, Started};
 use crate::prepared::{Prepared, Wanted, prepare};
 use crate::ranks::RankOptions;
 use crate::results::{Places, Recorder};
@@ -33,7 +34,27 @@ use crate::{devices, fingerprint, memory, processes, usage};
 /// # Errors
 /// Settings, files or data that cannot be used; whatever ends the training early.
 pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
-    if args.is_of_processes() { processes::run(args) } else { on_threads(&args) }
+    if args.is_of_processes() {
+        return processes::run(args);
+    }
+    if let (None, Some(started)) = (args.transport, launcher::started()) {
+        return unsaid(started);
+    }
+    on_threads(&args)
+}
+
+/// Refuses to be one of several processes of which nobody says whether they are one run.
+///
+/// # Errors
+/// Always, on the first of them; the others end without a word.
+fn unsaid(Started { number, n_processes }: Started) -> Result<ExitCode> {
+    if number > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    bail!(
+        "a launcher has started {n_processes} processes, and each would train the whole run on threads of its own; \
+         --transport mpi makes them the ranks of one run, --transport threads as many runs beside each other"
+    )
 }
 
 /// How a command tells what it is doing.
@@ -108,7 +129,7 @@ fn train_ranks(
     let inputs = inputs.into_iter().map(|input| Mutex::new(Some(input))).collect();
     let body =
         Body { inputs, bases, train_settings, settings, instruments, stopping, place, recorder };
-    let outcomes = devices::run(options, (&args.device, args.transport), &body)?;
+    let outcomes = devices::run(options, (&args.device, args.transport()), &body)?;
     let outcome = outcomes.into_iter().next().context("a run has at least one rank")?;
     Ok((outcome, body.recorder.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }

@@ -3,13 +3,16 @@
 //! Judged is what stands on the command line and says other than the default. A file may hold every setting,
 //! as run.toml does, whether it has an effect or not.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use sylvie::data::{SplitRule, has_own_split};
 use sylvie::gnn::ModelKind;
 use sylvie::lowbit::{MetadataType, Width};
 use sylvie::partition::{Method, NodeOrder, Objective};
 use sylvie::pipeline::{ExchangePolicy, Scope};
 
-use crate::flags::RunFlags;
+use crate::console::counted;
+use crate::exchange::{ExchangeSettings, Widths};
+use crate::flags::{DataFlags, RunFlags};
 use crate::settings::RunSettings;
 
 /// A flag and why it changes nothing, where `is_met`.
@@ -24,12 +27,41 @@ struct Idle {
 /// # Errors
 /// The first of them, with the reason.
 pub(crate) fn check(flags: &RunFlags, settings: &RunSettings) -> Result<()> {
-    let others = [of_network(flags, settings), of_parts(flags, settings)];
-    let mut all = of_exchange(flags, settings).into_iter().chain(others);
-    match all.find(|idle| idle.is_met) {
-        None => check_objective(flags.objective, settings),
+    let others = [of_network(flags, settings), of_parts(flags, settings), of_link(flags, settings)];
+    let exchange = of_one_part(flags, settings).into_iter().chain(of_exchange(flags, settings));
+    match exchange.chain(others).find(|idle| idle.is_met) {
+        None => check_objective(flags.objective, settings)?,
         Some(Idle { flag, reason, .. }) => bail!("{flag} has no effect {reason}"),
     }
+    check_split(&flags.data, settings)
+}
+
+/// Refuses flags that choose a split where none is drawn, or where one is.
+///
+/// # Errors
+/// The first of them, with the reason.
+pub(crate) fn check_split(flags: &DataFlags, settings: &RunSettings) -> Result<()> {
+    let default = RunSettings::default();
+    if settings.partition.is_some() {
+        // It has its split, and is held to what is said of it.
+        return Ok(());
+    }
+    let is_drawn = settings.split != SplitRule::Given;
+    ensure!(
+        !differs(flags.split_index, default.split_index) || !is_drawn,
+        "--split-index has no effect with --split {}: the graph's own splits are not used",
+        settings.split
+    );
+    if is_drawn || !differs(flags.split_seed, default.split_seed) {
+        return Ok(());
+    }
+    // What keeps the graph from being read is said when it is.
+    ensure!(
+        !has_own_split(&settings.data, settings.format).unwrap_or(false),
+        "--split-seed has no effect on {}, which has a split of its own; --split random:0.6,0.2 draws another",
+        settings.shown_data()
+    );
+    Ok(())
 }
 
 /// Refuses an objective that nothing makes small.
@@ -68,6 +100,54 @@ fn of_parts(flags: &RunFlags, settings: &RunSettings) -> Idle {
         is_met: differs(flags.order, NodeOrder::Auto) && settings.partition.is_some(),
         flag: "--order",
         reason: "with --partition: a folder's parts have their order already".to_owned(),
+    }
+}
+
+/// What is said of an exchange that nobody is there for. A preset may be named: it is what runs on several parts are
+/// compared by.
+fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 12] {
+    let (given, default) = (&flags.exchange, ExchangeSettings::default());
+    let is_alone = settings.parts == 1;
+    // Own rows go through the codec all the same where all rows do.
+    let has_no_codec = is_alone && settings.exchange.scope == Scope::Boundary;
+    let idle = |flag, is_met| Idle {
+        is_met,
+        flag,
+        reason: "with one part: there is no other to exchange rows with".to_owned(),
+    };
+    let widths =
+        |given: &Option<Widths>, default: &Widths| has_no_codec && differs(given.as_ref(), default);
+    let alone = |differs: bool| is_alone && differs;
+    [
+        idle("--bits", widths(&given.bits, &default.bits_forward)),
+        idle("--bits-forward", widths(&given.bits_forward, &default.bits_forward)),
+        idle("--bits-backward", widths(&given.bits_backward, &default.bits_backward)),
+        idle("--metadata", has_no_codec && differs(given.metadata, default.metadata)),
+        idle("--schedule", alone(differs(given.schedule, default.schedule))),
+        idle("--staleness", alone(differs(given.staleness, default.staleness))),
+        idle("--staleness-scope", alone(differs(given.staleness_scope, default.staleness_scope))),
+        idle(
+            "--boundary-sampling",
+            alone(differs(given.boundary_sampling, default.boundary_sampling)),
+        ),
+        idle("--memory", alone(differs(given.memory, default.memory))),
+        idle("--smooth", alone(differs(given.smooth, default.smooth))),
+        idle("--overlap", alone(differs(given.overlap, default.overlap))),
+        idle("--link", alone(differs(given.link, default.link))),
+    ]
+}
+
+/// A link that no two ranks are at different ends of.
+fn of_link(flags: &RunFlags, settings: &RunSettings) -> Idle {
+    let link = settings.exchange.link.0;
+    let n_hosts = link.map(|link| (settings.parts as usize).div_ceil(link.ranks_per_host.max(1)));
+    Idle {
+        is_met: flags.exchange.link.is_some() && n_hosts == Some(1),
+        flag: "--link",
+        reason: format!(
+            "with {} and so many ranks a host: all are on one, and none crosses a link",
+            counted(settings.parts, "part")
+        ),
     }
 }
 
@@ -128,6 +208,17 @@ mod tests {
             ("--bits f32 --scope all", "--scope all has no effect with --bits f32:"),
             ("--partitioner fennel --objective cut", "--objective has no effect with"),
             ("--partition there --order cluster", "--order has no effect with --partition:"),
+            ("--parts 1 --bits 4", "--bits has no effect with one part:"),
+            ("--parts 1 --preset vanilla --bits-backward 8", "--bits-backward has no effect"),
+            ("--parts 1 --metadata f32", "--metadata has no effect with one part:"),
+            ("--parts 1 --overlap", "--overlap has no effect with one part:"),
+            ("--parts 1 --link 1Gbps", "--link has no effect with one part:"),
+            ("--parts 1 --schedule async", "--schedule has no effect with one part:"),
+            ("--parts 1 --preset sylvie-a --staleness 5", "--staleness has no effect"),
+            ("--parts 1 --boundary-sampling 0.5", "--boundary-sampling has no effect"),
+            ("--parts 1 --memory sequential", "--memory has no effect with one part:"),
+            ("--link 1Gbps,1us,ranks-per-host=4", "--link has no effect with 4 parts and so many"),
+            ("--split random:0.6,0.2 --split-index 2", "--split-index has no effect with --split"),
         ] {
             let said = said(words, "");
             assert!(said.starts_with(expected), "{words}: {said}");
@@ -146,6 +237,13 @@ mod tests {
             "--smooth-decay 0.95 --heads 4 --metadata bf16 --scope boundary --order auto",
             "--partitioner random --objective volume --bits f32",
             "--preset quantize-all --bits f32",
+            "--parts 1 --preset sylvie-a",
+            "--parts 1 --bits 1 --link none --overlap=false",
+            "--parts 1 --preset quantize-all --bits 4 --metadata f32",
+            "--link 1Gbps,1us,ranks-per-host=3",
+            "--split-seed 4",
+            "--split random:0.6,0.2 --split-seed 4",
+            "--data nowhere --split-seed 4",
         ] {
             assert_eq!(said(words, ""), "", "{words}");
         }
@@ -156,6 +254,9 @@ mod tests {
         let file = "smooth_decay = 0.5\nheads = 8\nmetadata = 'f32'\nbits = 'f32'\n\
                     partitioner = 'random'\nobjective = 'cut'\norder = 'given'\npartition = 'there'";
         assert_eq!(said("", file), "");
+        let alone =
+            "parts = 1\nlink = '1Gbps'\noverlap = true\nsplit = 'random:0.5,0.1'\nsplit_index = 1";
+        assert_eq!(said("", alone), "");
         assert_eq!(said("--epochs 3 --smooth none", file), "");
         assert!(said("--heads 2", file).starts_with("--heads has no effect"));
     }

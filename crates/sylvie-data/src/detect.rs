@@ -9,7 +9,9 @@ use crate::error::DataError;
 use crate::file;
 use crate::npz::Archive;
 use crate::options::Format;
-use crate::{gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, synthetic};
+use crate::{
+    edge_list, gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, synthetic,
+};
 
 /// Recognises the format of `source`: a folder by its files, an npz by its keys, `synthetic` or
 /// `synthetic:key=value,...` by the word (a folder of that name is written `./synthetic`).
@@ -37,6 +39,31 @@ pub fn detect(source: &str) -> Result<Format, DataError> {
     };
     let format = if metadata.is_dir() { detect_folder(path)? } else { detect_file(path)? };
     format.ok_or_else(|| DataError::UnknownFormat { path: path.to_owned() })
+}
+
+/// Whether a data set brings a split of its own, so that reading it draws none.
+///
+/// # Errors
+/// As [`detect`], where no format is given.
+///
+/// # Example
+/// ```
+/// assert!(!sylvie_data::has_own_split("synthetic:nodes=100", None)?);
+/// # Ok::<(), sylvie_data::DataError>(())
+/// ```
+pub fn has_own_split(source: &str, format: Option<Format>) -> Result<bool, DataError> {
+    let path = Path::new(source);
+    Ok(match format.map_or_else(|| detect(source), Ok)? {
+        Format::Synthetic => false,
+        Format::GnnBenchmark => gnn_benchmark::split_beside(path).is_some(),
+        Format::EdgeList | Format::MatrixMarket => edge_list::has_split(path),
+        Format::Arrays
+        | Format::GraphSaint
+        | Format::Heterophilous
+        | Format::Ogb
+        | Format::Reddit
+        | Format::Planetoid => true,
+    })
 }
 
 fn detect_folder(path: &Path) -> Result<Option<Format>, DataError> {

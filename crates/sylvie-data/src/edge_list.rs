@@ -84,13 +84,23 @@ fn read_features(folder: &Path) -> Result<Features, DataError> {
     check_features(&array.place, Features::Dense(matrix))
 }
 
-fn read_split(folder: &Path, labels: &Labels, seed: u64) -> Result<Split, DataError> {
-    let n_nodes = labels.n_nodes();
-    let files = ["train", "val", "test"].map(|set| {
+/// The sets of a split, and the file of each that is there.
+fn split_files(folder: &Path) -> [(&'static str, Option<PathBuf>); 3] {
+    ["train", "val", "test"].map(|set| {
         let names = [".npy", ".csv", ".csv.gz"].map(|suffix| format!("{set}{suffix}"));
         let path = names.iter().map(|name| folder.join(name)).find(|path| path.exists());
         (set, path)
-    });
+    })
+}
+
+/// Whether a folder has files of a split.
+pub(crate) fn has_split(folder: &Path) -> bool {
+    split_files(folder).iter().any(|(_, path)| path.is_some())
+}
+
+fn read_split(folder: &Path, labels: &Labels, seed: u64) -> Result<Split, DataError> {
+    let n_nodes = labels.n_nodes();
+    let files = split_files(folder);
     if files.iter().all(|(_, path)| path.is_none()) {
         return Ok(draw(labels, seed));
     }

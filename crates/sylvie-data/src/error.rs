@@ -75,6 +75,21 @@ pub(crate) fn escaped(text: &str) -> String {
     line
 }
 
+/// So many of `what`, which is the plural.
+fn counted(number: u64, what: &str) -> String {
+    match (number, what, what.strip_suffix("ies")) {
+        (1, "matrices", _) => "1 matrix".to_owned(),
+        (1, _, Some(stem)) => format!("1 {stem}y"),
+        (1, _, None) => format!("1 {}", what.strip_suffix('s').unwrap_or(what)),
+        _ => format!("{number} {what}"),
+    }
+}
+
+/// A sum of shares without the error of its last digits.
+fn rounded(share: f64) -> f64 {
+    (share * 1e9).round() / 1e9
+}
+
 /// Why a data set was not read.
 ///
 /// Each message stands alone: it holds what a library said too (the fields named `problem`), so
@@ -141,6 +156,18 @@ pub enum DataError {
         given: String,
         /// The words allowed.
         choices: &'static str,
+    },
+    /// Shares of a drawn split that leave a set empty.
+    #[error(
+        "shares of {train} that train and {val} that validate sum to {}: each must be above 0, and their sum \
+         below 1, for the rest tests; as in random:0.6,0.2",
+        rounded(train + val)
+    )]
+    SplitShares {
+        /// Share that trains.
+        train: f64,
+        /// Share that validates.
+        val: f64,
     },
     /// A setting of a generated graph that cannot be used.
     #[error("setting `{key}={value}` of a synthetic graph: expected {expected}")]
@@ -222,7 +249,7 @@ pub enum DataError {
         expected: &'static str,
     },
     /// An array of another shape.
-    #[error("{place}: shape {found:?} where {expected} is expected")]
+    #[error("{place}: shape {found:?} where {expected} should be")]
     WrongShape {
         /// Where.
         place: Place,
@@ -232,7 +259,7 @@ pub enum DataError {
         expected: String,
     },
     /// A value outside its range.
-    #[error("{place}: {value} at position {position} where {expected} is expected")]
+    #[error("{place}: {value} at position {position} where {expected} should be")]
     BadValue {
         /// Where.
         place: Place,
@@ -244,7 +271,7 @@ pub enum DataError {
         expected: String,
     },
     /// A field of a text file that cannot be used.
-    #[error("{place}, line {line}: `{found}` where {expected} is expected")]
+    #[error("{place}, line {line}: `{found}` where {expected} should be")]
     BadText {
         /// Where.
         place: Place,
@@ -256,11 +283,11 @@ pub enum DataError {
         expected: String,
     },
     /// More or fewer things in a file than there should be.
-    #[error("{place}: {found} {what} where {expected} are expected")]
+    #[error("{place}: {} where {expected} should be", counted(*found, what))]
     WrongCount {
         /// Where.
         place: Place,
-        /// The things.
+        /// The things, in the plural.
         what: &'static str,
         /// How many there should be.
         expected: u64,
@@ -393,6 +420,23 @@ pub enum DataError {
     NoClassOfItsOwn {
         /// Where.
         place: Place,
+    },
+    /// A split by classes that leaves nothing to validate or to test.
+    #[error(
+        "{place}: --split per-class:{train},{val} takes {train} and {val} nodes of each class, and the largest class \
+         has {} with a label, which leaves none to {}; take fewer, or shares, as in --split random:0.6,0.2",
+        counted(*n_largest, "nodes"),
+        if n_largest <= train { "validate" } else { "test" }
+    )]
+    ClassesTooSmall {
+        /// Where.
+        place: Place,
+        /// Nodes of each class that train.
+        train: u64,
+        /// Nodes of each class that validate.
+        val: u64,
+        /// Nodes of the largest class.
+        n_largest: u64,
     },
     /// A sparse matrix that would be nearly all zeros when dense.
     #[error(

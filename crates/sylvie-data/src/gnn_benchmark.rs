@@ -88,7 +88,8 @@ fn read_labels(archive: &mut Archive) -> Result<Labels, DataError> {
     }
 }
 
-fn split_beside(path: &Path) -> Option<PathBuf> {
+/// The file of its split, where there is one.
+pub(crate) fn split_beside(path: &Path) -> Option<PathBuf> {
     let mut name = path.file_stem()?.to_owned();
     name.push("_split.npz");
     let beside = path.with_file_name(name);

@@ -33,7 +33,7 @@ mod tables;
 mod text;
 mod write;
 
-pub use detect::detect;
+pub use detect::{detect, has_own_split};
 pub use error::{DataError, Place, shown};
 pub use options::{Format, Normalization, ReadOptions};
 pub use read::read;

@@ -59,13 +59,20 @@ impl FromStr for SplitRule {
     type Err = DataError;
 
     fn from_str(word: &str) -> Result<Self, DataError> {
-        parse(word).ok_or_else(|| {
+        let rule = parse(word).ok_or_else(|| {
             let (what, given, choices) = ("split", word.to_owned(), Self::CHOICES);
             DataError::UnknownWord { what, given, choices }
-        })
+        })?;
+        match rule {
+            Self::Random { train, val } if train <= 0.0 || val <= 0.0 || train + val >= 1.0 => {
+                Err(DataError::SplitShares { train, val })
+            }
+            rule => Ok(rule),
+        }
     }
 }
 
+/// What the words say; whether shares leave something to every set is seen later.
 fn parse(word: &str) -> Option<SplitRule> {
     if word == "given" {
         return Some(SplitRule::Given);
@@ -74,9 +81,8 @@ fn parse(word: &str) -> Option<SplitRule> {
     let (train, val) = numbers.split_once(',')?;
     match rule {
         "random" => {
-            let share = |text: &str| text.parse().ok().filter(|&share: &f64| share > 0.0);
-            let (train, val) = (share(train)?, share(val)?);
-            (train + val < 1.0).then_some(SplitRule::Random { train, val })
+            let share = |text: &str| text.parse().ok().filter(|share: &f64| share.is_finite());
+            Some(SplitRule::Random { train: share(train)?, val: share(val)? })
         }
         "per-class" => {
             let count = |text: &str| text.parse().ok().filter(|&count: &u32| count > 0);
@@ -105,9 +111,6 @@ mod tests {
             "random",
             "random:",
             "random:0.5",
-            "random:0.5,0.5",
-            "random:0,0.5",
-            "random:-0.1,0.5",
             "random:nan,0.5",
             "random:inf,0.5",
             "random:0.1,0.2,0.3",
@@ -121,6 +124,20 @@ mod tests {
         ] {
             let message = word.parse::<SplitRule>().unwrap_err().to_string();
             assert!(message.contains("random:TRAIN,VALIDATION"), "{message}");
+        }
+    }
+
+    #[test]
+    fn shares_that_leave_a_set_empty_are_refused_with_their_sum() {
+        for (word, sum) in [
+            ("random:0.9,0.2", "0.9 that train and 0.2 that validate sum to 1.1:"),
+            ("random:0.5,0.5", "sum to 1:"),
+            ("random:0,0.5", "0 that train"),
+            ("random:-0.1,0.5", "-0.1 that train"),
+            ("random:60,20", "sum to 80:"),
+        ] {
+            let message = word.parse::<SplitRule>().unwrap_err().to_string();
+            assert!(message.contains(sum) && message.contains("as in random:0.6,0.2"), "{message}");
         }
     }
 }

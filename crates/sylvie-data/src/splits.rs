@@ -66,7 +66,7 @@ pub(crate) fn draw(labels: &Labels, seed: u64) -> Split {
 /// The split that `rule` asks for; `None` for the set's own.
 ///
 /// # Errors
-/// Nodes a class where nodes have several.
+/// Nodes a class where nodes have several, or more of them than leave any to validate and to test.
 pub(crate) fn draw_by(
     place: &Place,
     rule: SplitRule,
@@ -77,6 +77,7 @@ pub(crate) fn draw_by(
         (SplitRule::Given, _) => Ok(None),
         (SplitRule::Random { train, val }, _) => Ok(Some(shares(labels, [train, val], seed))),
         (SplitRule::PerClass { train, val }, Labels::Single { n_classes, classes }) => {
+            check_classes(place, *n_classes, classes, [train.into(), val.into()])?;
             let counts = [train as usize, val as usize];
             Ok(Some(per_class(*n_classes, classes, counts, seed)))
         }
@@ -84,6 +85,25 @@ pub(crate) fn draw_by(
             Err(DataError::NoClassOfItsOwn { place: place.clone() })
         }
     }
+}
+
+/// Checks that the largest class has nodes for all three sets. Smaller ones may have too few: all of theirs train.
+fn check_classes(
+    place: &Place,
+    n_classes: u32,
+    classes: &[u32],
+    [train, val]: [u64; 2],
+) -> Result<(), DataError> {
+    let mut counts = vec![0_u64; n_classes as usize];
+    for &class in classes {
+        // Nodes without a class have no counter either.
+        counts.get_mut(class as usize).into_iter().for_each(|count| *count += 1);
+    }
+    let n_largest = counts.into_iter().max().unwrap_or(0);
+    if n_largest > train + val {
+        return Ok(());
+    }
+    Err(DataError::ClassesTooSmall { place: place.clone(), train, val, n_largest })
 }
 
 fn shares(labels: &Labels, [train, val]: [f64; 2], seed: u64) -> Split {

@@ -50,9 +50,18 @@ pub(crate) struct HostsArguments {
         default_value = "vanilla,pipegcn,bns-gcn,sylvie-s,sylvie-a"
     )]
     policies: Vec<String>,
-    /// Epochs of each run, of which the first five are not counted.
-    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(8..))]
+    /// Epochs of each run.
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(2..))]
     epochs: u32,
+    /// How many of them, the first, are not counted: two at least where rows are used an epoch late.
+    #[arg(long, default_value_t = 5)]
+    warm: u32,
+    /// More flags of `sylvie train`, in one word: --train '--layers 4'.
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    train: String,
+    /// Only builds the program, and tries whether hosts can be made here.
+    #[arg(long)]
+    check: bool,
     /// Open MPI's launcher.
     #[arg(long, default_value = "mpirun.openmpi")]
     launcher: String,
@@ -65,9 +74,6 @@ fn mbit(word: &str) -> Result<u64, String> {
     let number = word.strip_suffix("mbit").unwrap_or(word).parse().ok();
     number.filter(|rate| (1..=100_000).contains(rate)).ok_or_else(|| "not as in 100mbit".to_owned())
 }
-
-/// Epochs at the beginning of a run that are not counted.
-const N_WARM: usize = 5;
 
 /// What a run says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -86,16 +92,23 @@ struct Figures {
 /// # Errors
 /// A system that cannot have such hosts; a run that fails.
 pub(crate) fn run(root: &Path, arguments: &HostsArguments) -> Result<()> {
-    ensure!(cfg!(target_os = "linux"), "hosts are made of Linux's namespaces, which are not here");
-    let user = Command::new("id").arg("-u").output().context("id, of coreutils")?;
-    ensure!(user.stdout == b"0\n", "only root may make namespaces and limit links");
+    let HostsArguments { epochs, warm, .. } = arguments;
+    ensure!(warm < epochs, "--warm {warm} leaves none of --epochs {epochs} to be counted");
+    check_tools(&arguments.launcher)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
+    let scratch = tempfile::tempdir()?;
+    if arguments.check {
+        // Root is not enough in a container, which may forbid namespaces.
+        drop(Testbed::up(2, arguments.rate, arguments.queue_ms, scratch.path())?);
+    }
     let build = "build --release --package sylvie-cli --features mpi --target-dir target/mpi";
     Step::cargo(build).run(root).context("docs/cluster.md says what to install")?;
-    let scratch = tempfile::tempdir()?;
+    if arguments.check {
+        return Ok(());
+    }
     let bench = Bench {
         arguments,
         program: root.join("target/mpi/release/sylvie"),
@@ -117,6 +130,25 @@ pub(crate) fn run(root: &Path, arguments: &HostsArguments) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Checks that there is what hosts are made with.
+fn check_tools(launcher: &str) -> Result<()> {
+    ensure!(cfg!(target_os = "linux"), "hosts are made of Linux's namespaces, which are not here");
+    let user = Command::new("id").arg("-u").output().context("id, of coreutils")?;
+    ensure!(user.stdout == b"0\n", "only root may make namespaces and limit links");
+    let tools = [
+        ("ip", "-V", "iproute2"),
+        ("tc", "-V", "iproute2"),
+        ("nsenter", "--version", "util-linux"),
+        ("unshare", "--version", "util-linux"),
+        (launcher, "--version", "Open MPI"),
+    ];
+    for (tool, argument, package) in tools {
+        let output = Command::new(tool).arg(argument).output();
+        ensure!(output.is_ok_and(|output| output.status.success()), "no {tool}, of {package}");
+    }
+    Ok(())
 }
 
 const HEADING: [&str; 10] = [
@@ -206,9 +238,10 @@ impl Bench<'_> {
             (self.arguments.epochs.to_string(), self.arguments.hidden.to_string());
         command.args(["train", "--quiet", "--preset", policy, "--threads", "1"]).args(more);
         command.args(["--epochs", &epochs, "--eval-every", &epochs, "--hidden", &hidden]);
+        command.args(self.arguments.train.split_whitespace());
         command.arg("--partition").arg(parts).arg("--out").arg(&out);
         self.wait(&mut command).with_context(|| format!("{policy} {}", more.join(" ")))?;
-        let figures = Figures::read(&out);
+        let figures = Figures::read(&out, self.arguments.warm as usize);
         fs::remove_dir_all(&out)?;
         figures
     }
@@ -233,14 +266,15 @@ impl Bench<'_> {
 
 impl Figures {
     /// What a run folder says.
-    fn read(folder: &Path) -> Result<Self> {
+    fn read(folder: &Path, n_warm: usize) -> Result<Self> {
         let text = fs::read_to_string(folder.join("metrics.jsonl"))?;
         let epochs = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
         let summary: Value = serde_json::from_slice(&fs::read(folder.join("summary.json"))?)?;
-        Self::of(&epochs, &summary)
+        Self::of(&epochs, n_warm, &summary)
     }
 
-    fn of(epochs: &[Value], summary: &Value) -> Result<Self> {
+    /// The first `n_warm` epochs are not counted.
+    fn of(epochs: &[Value], n_warm: usize, summary: &Value) -> Result<Self> {
         let number = |value: &Value, key: &str| {
             value[key].as_f64().with_context(|| format!("no figure {key} in the run folder"))
         };
@@ -249,7 +283,7 @@ impl Figures {
         for (place, epoch) in epochs.iter().enumerate() {
             halo_bytes += number(epoch, "payload_bytes")? + number(epoch, "metadata_bytes")?;
             reduce_bytes += number(epoch, "reduce_bytes")?;
-            if place >= N_WARM {
+            if place >= n_warm {
                 times.push(number(epoch, "epoch_ms")? / 1e3);
             }
         }
@@ -284,11 +318,12 @@ mod tests {
         let epoch = |ms: f64| json!({"epoch_ms": ms, "payload_bytes": 90, "metadata_bytes": 10, "reduce_bytes": 7});
         let epochs: Vec<Value> = (0..8).map(|at| epoch(if at < 5 { 900.0 } else { 2.0 })).collect();
         let summary = json!({"eval_bytes": 40, "setup_bytes": 4});
-        let figures = Figures::of(&epochs, &summary).unwrap();
+        let figures = Figures::of(&epochs, 5, &summary).unwrap();
         assert_eq!(figures.epoch_s, 0.002);
         assert_eq!((figures.halo_bytes, figures.reduce_bytes), (100.0, 7.0));
         assert_eq!(figures.all_bytes, 900.0);
-        assert!(Figures::of(&epochs[..3], &summary).is_err());
-        assert!(Figures::of(&epochs, &json!({})).is_err());
+        assert!(Figures::of(&epochs[..3], 5, &summary).is_err());
+        assert!(Figures::of(&epochs[..3], 2, &summary).is_ok());
+        assert!(Figures::of(&epochs, 5, &json!({})).is_err());
     }
 }

@@ -5,6 +5,7 @@ mod accuracy;
 mod breakdown;
 mod codec;
 mod convergence;
+mod hosts;
 mod share;
 mod throughput;
 mod traces;
@@ -28,6 +29,7 @@ pub(crate) fn section(context: Context<'_>) -> Section {
         Kind::Ablation => ablation::section(context),
         Kind::Codec => codec::section(context),
         Kind::Traces => traces::section(context),
+        Kind::Hosts => hosts::section(context),
     };
     section.heading = format!("{}: {}", item.place, item.title);
     section.paragraphs.insert(0, item.expects.clone());
@@ -43,5 +45,6 @@ fn described(missing: &Missing) -> String {
     match &missing.why {
         Why::Time => format!("{} (the item's time was used up)", missing.what),
         Why::Failed(error) => format!("{} (failed: {error})", missing.what),
+        Why::NotHere(reason) => format!("{} (not measured here: {reason})", missing.what),
     }
 }

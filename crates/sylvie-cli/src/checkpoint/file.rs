@@ -106,6 +106,7 @@ impl Found {
 /// A file that cannot be read, is cut short or altered, or is of another version.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<(Head<T>, Found)> {
     let read = || -> Result<(Head<T>, Found)> {
+        ensure!(path.exists(), "is missing, and the checkpoint is not whole without it");
         let bytes = input::read(path)?;
         let (_, header) =
             SafeTensors::read_metadata(&bytes).context("damaged: no safetensors header")?;

@@ -9,8 +9,8 @@ mod file;
 mod read;
 mod write;
 
-pub(crate) use read::{Resumable, newest};
-pub(crate) use write::{CheckpointFolder, remove_all};
+pub(crate) use read::{Resumable, newest, way_on};
+pub(crate) use write::{CheckpointFolder, remove_all, remove_unfinished};
 
 use serde::{Deserialize, Serialize};
 

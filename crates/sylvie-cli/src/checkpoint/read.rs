@@ -12,25 +12,43 @@ use sylvie::tensor::CpuBackend;
 
 use super::file::{self, Found};
 use super::{CHECKPOINTS, Head, KeptHead, RankHead, SHARED, SharedHead, n_epochs_of, rank_file};
+use crate::console::counted;
+use crate::run_folder::{NEW, SETTINGS};
 
 /// After how many epochs the newest checkpoint in a run folder comes; it is not looked into.
 pub(crate) fn newest(run: &Path) -> Option<u32> {
     newest_folder(run).ok().flatten().map(|(n_epochs, _)| n_epochs)
 }
 
+/// How a run goes on that ends here, where it has a checkpoint.
+pub(crate) fn way_on(run: &Path) -> Option<String> {
+    let n_epochs = newest(run)?;
+    Some(format!(
+        "`sylvie train --resume {}` goes on from the checkpoint after {}, once that is mended",
+        shown(run),
+        counted(n_epochs, "epoch")
+    ))
+}
+
 fn newest_folder(run: &Path) -> io::Result<Option<(u32, PathBuf)>> {
-    let mut newest = None;
-    for entry in fs::read_dir(run.join(CHECKPOINTS))? {
+    Ok(whole_folders(&run.join(CHECKPOINTS))?.into_iter().max())
+}
+
+/// Checkpoints that are whole by their names, after how many epochs each.
+fn whole_folders(place: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(place)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        newest = newest.max(name.and_then(n_epochs_of).map(|epochs| (epochs, path)));
+        folders.extend(name.and_then(n_epochs_of).map(|epochs| (epochs, path)));
     }
-    Ok(newest)
+    Ok(folders)
 }
 
 /// The newest checkpoint of a run.
 #[derive(Debug)]
 pub(crate) struct Resumable {
+    run: PathBuf,
     folder: PathBuf,
     head: Head<SharedHead>,
 }
@@ -43,7 +61,7 @@ impl Resumable {
     pub(crate) fn find(run: &Path) -> Result<Self> {
         let Ok(Some((n_epochs, folder))) = newest_folder(run) else {
             ensure!(run.is_dir(), "{}: no folder of a run", shown(run));
-            let aside = run.join(crate::run_folder::NEW);
+            let aside = run.join(NEW);
             if aside.join(CHECKPOINTS).is_dir() {
                 bail!(
                     "{}: no checkpoint; the run that was to replace it lies in {}",
@@ -51,24 +69,19 @@ impl Resumable {
                     shown(&aside)
                 );
             }
-            let is_run = run.join(crate::run_folder::SETTINGS).exists();
+            let is_run = run.join(SETTINGS).exists();
             ensure!(is_run, "{}: no folder of a run: it has no run.toml", shown(run));
             bail!("{}: no checkpoint; --checkpoint-every of `train` makes them", shown(run));
         };
         let read = file::read::<SharedHead>(&folder.join(SHARED));
-        let (head, _) = read.with_context(|| {
-            format!(
-                "{} cannot be gone on from; an older checkpoint beside it is used once this one is moved away",
-                shown(&folder)
-            )
-        })?;
+        let (head, _) = read.with_context(|| unusable(&folder, run))?;
         ensure!(
             head.n_epochs == n_epochs,
             "{}: is of epoch {}, not of its folder's",
             shown(&folder.join(SHARED)),
             head.n_epochs
         );
-        Ok(Self { folder, head })
+        Ok(Self { run: run.to_owned(), folder, head })
     }
 
     /// Epochs that are done.
@@ -106,7 +119,8 @@ impl Resumable {
         ensure!(head == self.head, "{}: has changed while it was read", shown(&path));
         let shared = shared(&head, found, model).with_context(|| shown(&path))?;
         let path = self.folder.join(rank_file(rank));
-        let (head, found) = file::read::<RankHead>(&path)?;
+        let read = file::read::<RankHead>(&path);
+        let (head, found) = read.with_context(|| unusable(&self.folder, &self.run))?;
         ensure!(
             (head.n_epochs, &head.run, head.parts, head.own.rank)
                 == (self.head.n_epochs, &self.head.run, self.head.parts, rank),
@@ -123,6 +137,22 @@ impl Resumable {
         let halo = halo(&head.own, found).with_context(|| shown(&path))?;
         Ok(RankState { shared, halo })
     }
+}
+
+/// What is said of a checkpoint that is not whole, and what may be done.
+fn unusable(folder: &Path, run: &Path) -> String {
+    let all = folder.parent().map(whole_folders).and_then(Result::ok).unwrap_or_default();
+    let older = all.into_iter().filter(|(_, other)| other != folder).max();
+    let remedy = match older {
+        Some((_, other)) => {
+            format!("{} is gone on from once this one is moved away", shown(&other))
+        }
+        None => format!(
+            "there is no other checkpoint; `sylvie train --config {} --out DIR` begins again",
+            shown(&run.join(SETTINGS))
+        ),
+    };
+    format!("{} cannot be gone on from; {remedy}", shown(folder))
 }
 
 fn shared(head: &Head<SharedHead>, mut found: Found, model: &ModelConfig) -> Result<SharedState> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use sha2::{Digest as _, Sha256};
 use sylvie::data::shown;
 use sylvie::gnn::{ModelConfig, Weights};
@@ -16,11 +16,12 @@ use sylvie::tensor::CpuBackend;
 use super::file::{self, Tensors, sync_folder};
 use super::{
     CHECKPOINTS, Head, KeptHead, RankHead, SHARED, SharedHead, UNFINISHED, VERSION, folder_name,
-    n_epochs_of, rank_file,
+    n_epochs_of, rank_file, way_on,
 };
 use crate::fingerprint::hexadecimal;
 use crate::run_folder::METRICS;
 use crate::settings::RunSettings;
+use crate::usage;
 
 /// The checkpoints of one rank's run.
 ///
@@ -195,6 +196,22 @@ pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes what is left of checkpoints in a run folder that never became whole. No run may be going on there.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn remove_unfinished(run: &Path) -> Result<()> {
+    let place = run.join(CHECKPOINTS);
+    for entry in fs::read_dir(&place).with_context(|| shown(&place))? {
+        let path = entry.with_context(|| shown(&place))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.strip_suffix(UNFINISHED).and_then(n_epochs_of).is_some() {
+            remove_all(&path).with_context(|| shown(&path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Scores as numbers; NaN where they are not defined.
 fn numbers(scores: &Scores) -> [f64; 3] {
     [scores.train, scores.val, scores.test].map(|score| score.unwrap_or(f64::NAN))
@@ -202,7 +219,11 @@ fn numbers(scores: &Scores) -> [f64; 3] {
 
 impl CheckpointSink for CheckpointFolder {
     fn store(&mut self, state: &RankState) -> Result<(), ObserverError> {
-        self.write(state).map_err(Into::into)
+        self.write(state).map_err(|error| {
+            let way = self.place.parent().and_then(way_on);
+            let way = way.unwrap_or_else(|| "there is no checkpoint before it".to_owned());
+            Error::msg(format!("{}; {way}", usage::causes(&error))).into()
+        })
     }
 
     fn commit(&mut self, n_epochs: u32) -> Result<(), ObserverError> {

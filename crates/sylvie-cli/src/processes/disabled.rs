@@ -15,7 +15,7 @@ pub(crate) fn run(args: TrainArgs) -> Result<ExitCode> {
     if launcher::number().is_some_and(|number| number > 0) {
         return Ok(ExitCode::FAILURE);
     }
-    let what = match args.transport {
+    let what = match args.transport() {
         Transport::Nccl => "--transport nccl between processes",
         Transport::Mpi | Transport::Threads => "--transport mpi",
     };

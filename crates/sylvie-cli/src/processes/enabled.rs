@@ -20,8 +20,9 @@ use super::together::together;
 use super::{shared, traces};
 use crate::args::TrainArgs;
 use crate::clock::SystemClock;
-use crate::console::{Console, complain};
+use crate::console::{Console, complain, counted};
 use crate::devices::{Opened, ProcessBody};
+use crate::launcher::{self, Started};
 use crate::prepared::{Prepared, Wanted, prepare};
 use crate::results::{Places, Recorder};
 use crate::settings::RunSettings;
@@ -56,6 +57,13 @@ struct Ready {
 /// Settles, reads and opens everything, together with the other ranks.
 fn ready(comm: &mut Mpi, args: &TrainArgs, console: Console) -> Result<Ready> {
     let (rank, n_ranks) = (comm.rank(), comm.size());
+    if let (1, Some(Started { n_processes, .. })) = (n_ranks, launcher::started()) {
+        bail!(
+            "{n_processes} processes were started, and each is alone under {}: the launcher is not that of the MPI \
+             that the program was built with (docs/cluster.md)",
+            mpi_library()
+        );
+    }
     let seat = Seat::find(comm)?;
     let mut task = together(comm, || {
         let mut task = Task::new(args, Some(n_ranks as u32))?;
@@ -71,7 +79,8 @@ fn ready(comm: &mut Mpi, args: &TrainArgs, console: Console) -> Result<Ready> {
         }
         Ok(task)
     })?;
-    console.line(format!("{n_ranks} ranks under {}", mpi_library()))?;
+    let ranks = counted(n_ranks as u64, "rank");
+    console.line(format!("{ranks} under {}", mpi_library()))?;
     let wanted = Wanted::Of(rank as u32);
     let (prepared, input, basis, initial, machine) = together(comm, || {
         let initial = task.initial()?;
@@ -79,7 +88,7 @@ fn ready(comm: &mut Mpi, args: &TrainArgs, console: Console) -> Result<Ready> {
         let input = Prepared::own(inputs)?;
         let initial = initial.map(|file| file.into_weights(&prepared.model)).transpose()?;
         let basis = Basis::new(&task, (rank, n_ranks), &prepared, &input)?;
-        let kind = (&args.device, args.transport);
+        let kind = (&args.device, args.transport());
         let machine = Opened::new(kind, seat.number, task.settings.n_threads())?;
         Ok((prepared, input, basis, initial, machine))
     })?;

@@ -8,7 +8,7 @@ use sylvie::data::shown;
 use sylvie_report::Page;
 
 use crate::aside;
-use crate::console::Console;
+use crate::console::{Console, counted};
 
 mod figures;
 mod pictures;
@@ -57,8 +57,7 @@ pub(crate) fn run(args: ReportArgs) -> Result<()> {
     }
     let html = page(&runs)?;
     aside::write(&out, html.as_bytes())?;
-    let n_runs = runs.len();
-    let what = if n_runs == 1 { "1 run".to_owned() } else { format!("{n_runs} runs") };
+    let what = counted(runs.len() as u64, "run");
     Console::for_people().line(format!("{what} in {}", shown(&out)))
 }
 

@@ -8,6 +8,8 @@ use sylvie::data::shown;
 use toml::Table;
 
 use super::figures::Figures;
+use crate::console::counted;
+use crate::metrics::unreadable;
 use crate::run_folder::{METRICS, MODEL, NEW, SETTINGS, SUMMARY, is_written_to};
 use crate::{aside, checkpoint, config, input};
 
@@ -79,6 +81,9 @@ impl Run {
         let mut remarks = Vec::new();
         let epochs = read_epochs(&folder.join(METRICS), &mut remarks)?;
         let summary = read_summary(&folder.join(SUMMARY))?;
+        if remarks.is_empty() {
+            remarks.extend(few_epochs(&epochs, summary.as_ref()));
+        }
         let state = match &summary {
             Some(_) => State::Finished,
             None if is_written_to(folder) => State::Running,
@@ -86,8 +91,8 @@ impl Run {
         };
         if let State::Unfinished(Some(n_epochs)) = state {
             remarks.push(format!(
-                "is not over and has a checkpoint after {n_epochs} epochs, from which `sylvie train \
-                 --resume {}` goes on",
+                "is not over and has a checkpoint after {}, from which `sylvie train --resume {}` goes on",
+                counted(n_epochs, "epoch"),
                 shown(folder)
             ));
         }
@@ -169,16 +174,28 @@ fn read_epochs(path: &Path, remarks: &mut Vec<String>) -> Result<Vec<Epoch>> {
                 remarks.push(format!("the last line of {METRICS} is cut and left out"));
             }
             Err(error) => bail!(
-                "{}: line {} is not what a run writes ({error}); take the line out to see the others",
+                "{}: line {} is {}; take the line out to see the others",
                 shown(path),
-                number + 1
+                number + 1,
+                unreadable(&error)
             ),
         }
     }
-    if epochs.is_empty() {
-        remarks.push("has no epoch that is done".to_owned());
-    }
     Ok(epochs)
+}
+
+/// What to say where there are fewer lines of epochs than a summary tells of, or none.
+fn few_epochs(epochs: &[Epoch], summary: Option<&Figures>) -> Option<String> {
+    let n_lines = epochs.len() as u64;
+    match summary.map(|summary| summary.epochs.map_or(n_lines, u64::from)) {
+        None if n_lines == 0 => Some("has no epoch that is done".to_owned()),
+        Some(n_epochs) if n_epochs != n_lines => Some(format!(
+            "its {SUMMARY} tells of {}, and {METRICS} has {}: curves, and what an epoch is made of, are of those lines",
+            counted(n_epochs, "epoch"),
+            counted(n_lines, "line")
+        )),
+        _ => None,
+    }
 }
 
 fn parse(line: &str) -> serde_json::Result<Epoch> {
@@ -206,8 +223,7 @@ fn read_summary(path: &Path) -> Result<Option<Figures>> {
 fn not_finite(epochs: &[Epoch]) -> Option<String> {
     let mut without = epochs.iter().filter(|epoch| epoch.loss.is_none());
     let first = without.next()?.epoch;
-    let n_epochs = 1 + without.count();
-    let epochs = if n_epochs == 1 { "1 epoch".to_owned() } else { format!("{n_epochs} epochs") };
+    let epochs = counted(1 + without.count() as u64, "epoch");
     Some(format!("the loss of {epochs} is no number, of epoch {first} first"))
 }
 
@@ -267,6 +283,16 @@ mod tests {
         assert!(read(&empty).unwrap_err().to_string().contains("not the settings of a run"));
         let run = folder("");
         assert!(read(&run).unwrap().remarks[0].contains("no epoch"));
+        for (epochs, lines) in [(3, "3 epochs, and metrics.jsonl has 0 lines"), (1, "1 epoch, and")]
+        {
+            fs::write(run.path().join(SUMMARY), format!("{{\"epochs\":{epochs}}}")).unwrap();
+            let read = read(&run).unwrap();
+            assert_eq!((read.state, read.remarks.len()), (State::Finished, 1));
+            assert!(read.remarks[0].contains(lines), "{:?}", read.remarks);
+        }
+        fs::write(run.path().join(METRICS), format!("{LINE}\n")).unwrap();
+        assert!(read(&run).unwrap().remarks.is_empty(), "as many lines as epochs");
+        fs::remove_file(run.path().join(SUMMARY)).unwrap();
         fs::remove_file(run.path().join(METRICS)).unwrap();
         assert!(read(&run).unwrap().remarks[0].contains("has no metrics.jsonl"));
         fs::write(run.path().join(SUMMARY), "{\"epochs\":").unwrap();

@@ -53,7 +53,7 @@ fn a_run_goes_on_bit_for_bit() {
         assert_eq!(left(&cut), left(&whole), "{name}");
         assert_eq!(checkpoints(&cut), ["epoch-000007"], "{name}");
         let (_, line) = fail(&resume);
-        assert!(line.contains("7 epochs are done"), "{line}");
+        assert!(line.contains("7 epochs done"), "{line}");
         // Killed after its last checkpoint, it has its results left to write.
         kill(&cut, 0);
         succeed(&resume);
@@ -77,8 +77,8 @@ fn what_is_trained_does_not_change_on_the_way() {
         ("--eval-every 3", "--eval-every"),
         ("--init w.safetensors", "--init"),
         ("--data synthetic:nodes=240,degree=6,features=9,classes=3,seed=2", "part 0 of the graph"),
-        ("--epochs 2", "2 epochs are done"),
-        ("--epochs 1", "2 epochs are done"),
+        ("--epochs 2", "2 epochs done"),
+        ("--epochs 1", "2 epochs done"),
         ("--config run.toml", "--config"),
         ("--out elsewhere", "--out"),
     ] {
@@ -211,8 +211,39 @@ fn damaged_checkpoints_are_refused_by_name() {
     let unfinished = out.join("checkpoints/epoch-000003.new");
     fs::create_dir(&unfinished).unwrap();
     fs::write(unfinished.join("shared.safetensors"), "half").unwrap();
+    fs::create_dir(out.join("checkpoints/epoch-000009.new")).unwrap();
     succeed(&resume);
-    assert_eq!(checkpoints(&out), ["epoch-000004"]);
+    assert_eq!(
+        checkpoints(&out),
+        ["epoch-000004"],
+        "the unfinished ones are gone, wherever they were"
+    );
+}
+
+#[test]
+fn a_file_that_is_missing_is_told_with_the_way_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train(&out, &format!("--data {GRAPH} {SETTINGS} --parts 2 --epochs 4 --checkpoint-every 4"));
+    let place = out.join("checkpoints/epoch-000004");
+    let resume = format!("train --quiet --epochs 6 --resume {}", out.display());
+    let older = out.join("checkpoints/epoch-000002");
+    for file in ["shared.safetensors", "rank-00001.safetensors"] {
+        let aside = folder.path().join("aside");
+        fs::rename(place.join(file), &aside).unwrap();
+        let (_, line) = fail(&resume);
+        let missing = format!("{}: is missing", place.join(file).display());
+        assert!(line.contains(&missing) && !line.contains("os error"), "{line}");
+        let again = format!("sylvie train --config {}/run.toml --out DIR", out.display());
+        assert!(line.contains("there is no other checkpoint") && line.contains(&again), "{line}");
+        fs::create_dir(&older).unwrap();
+        let (_, line) = fail(&resume);
+        let way = format!("{} is gone on from once this one is moved away", older.display());
+        assert!(line.contains(&way) && !line.contains("no other"), "{line}");
+        fs::remove_dir(&older).unwrap();
+        fs::rename(&aside, place.join(file)).unwrap();
+    }
+    succeed(&resume);
 }
 
 #[test]
@@ -240,13 +271,16 @@ fn metrics_that_were_cut_are_mended_and_what_are_none_refused() {
     assert_eq!(computed(&out).len(), 5);
 
     for (text, named) in [
-        (good.lines().next().unwrap().to_owned(), "1 epochs, but the checkpoint comes after 5"),
+        (
+            good.lines().next().unwrap().to_owned(),
+            "1 epoch, but the checkpoint comes after 5; the checkpoint needs",
+        ),
         (good.replace("loss", "lost"), "metrics.jsonl: line 1"),
         (good.repeat(2), "line 4 is of epoch 0"),
     ] {
         fs::write(&path, text).unwrap();
         let (_, line) = fail(&format!("{resume} 6"));
-        assert!(line.contains(named), "{line}");
+        assert!(line.contains(named) && line.contains("run.toml --out DIR"), "{line}");
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();

@@ -47,7 +47,7 @@ fn every_flag_is_taken_and_lands_in_the_settings() {
             &[("smooth", "'features'"), ("smooth_decay", "0.5")],
         ),
         ("--link 10GB/S,20US", &[("link", "'10Gbps,20us'")]),
-        ("--link 1Gbps,ranks-per-host=2", &[("link", "'1Gbps,ranks-per-host=2'")]),
+        ("--parts 3 --link 1Gbps,ranks-per-host=2", &[("link", "'1Gbps,ranks-per-host=2'")]),
     ];
     for (number, (words, expected)) in cases.iter().enumerate() {
         let out = folder.path().join(number.to_string());

@@ -120,13 +120,15 @@ fn wait_for_epochs(folder: &Path, n_epochs: usize) {
 #[test]
 fn processes_give_the_bits_of_threads() {
     let folder = tempfile::tempdir().unwrap();
+    // From a file, where one rank alone may have a bound too.
+    let bounded = folder.path().join("bounded.toml");
+    fs::write(&bounded, "preset = 'sylvie-a'\nstaleness = 3\n").unwrap();
+    let bounded = format!("--config {}", bounded.display());
     for n_ranks in 1..=4 {
         for (model, heads) in [("gcn", ""), ("sage", ""), ("gat", "--heads 2")] {
-            for (name, policy) in [
-                ("s", "--preset sylvie-s"),
-                ("a", "--preset sylvie-a"),
-                ("e", "--preset sylvie-a --staleness 3"),
-            ] {
+            for (name, policy) in
+                [("s", "--preset sylvie-s"), ("a", "--preset sylvie-a"), ("e", bounded.as_str())]
+            {
                 let place = |how| folder.path().join(format!("{how}{n_ranks}-{model}-{name}"));
                 let (threads, processes) = (place("t"), place("p"));
                 let words = format!(
@@ -156,7 +158,7 @@ fn each_rank_reads_its_own_part() {
     let said = fail_job(2, &format!("train --partition {dir}"));
     assert!(said.contains("has 3 parts, but there are 2 ranks"), "{said}");
     let said = fail_job(2, &format!("train --data {GRAPH} --parts 3"));
-    assert!(said.contains("3 parts need 3 ranks"), "{said}");
+    assert!(said.contains("--parts 3 needs 3 ranks, but there are 2"), "{said}");
     let said = fail_job(2, &format!("train --data {GRAPH} --link 1Gbps"));
     assert!(said.contains("--link models"), "{said}");
     let path = parts.join("part-0002.safetensors");
@@ -281,6 +283,18 @@ fn a_rank_that_stands_still_or_fails_ends_the_job_with_its_name() {
 
     let said = fail_job(2, &format!("train --data {GRAPH} --lr 1e30 --norm none"));
     assert!(said.contains("error: rank ") && said.contains("epoch"), "{said}");
+}
+
+/// The launcher of another library starts processes that do not find each other.
+#[test]
+fn ranks_that_are_alone_though_several_were_started_are_no_job() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sylvie"));
+    command.args(["train", "--transport", "mpi", "--data", GRAPH, "--epochs", "1", "--quiet"]);
+    command.env("SLURM_PROCID", "0").env("SLURM_STEP_NUM_TASKS", "3");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait(command.spawn().expect("the program starts"), LIMIT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("3 processes were started"), "{said}");
 }
 
 #[test]

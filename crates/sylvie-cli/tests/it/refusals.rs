@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::files::{self, N_FEATURES, N_NODES};
-use crate::program::{GRAPH, fail, train};
+use crate::program::{GRAPH, fail, succeed, train};
 
 #[test]
 fn flags_that_cannot_be() {
@@ -21,6 +21,9 @@ fn flags_that_cannot_be() {
         ("train --class-weights even", "--class-weights"),
         ("train --normalize l2", "--normalize"),
         ("train --format csv", "--format"),
+        ("train --split random:0.9,0.2", "--split <RULE>': shares of 0.9"),
+        ("info --split random:60,20", "sum to 80: each must be above 0"),
+        ("train --split per-class:20", "--split"),
         ("train --epochs 0", "--epochs"),
         ("train --eval-every 0", "--eval-every"),
         ("train --layers 0", "--layers"),
@@ -47,7 +50,7 @@ fn flags_that_cannot_be() {
         ("partition --parts 0", "--parts"),
         ("evaluate --data synthetic", "--run"),
         ("info --devices --data synthetic", "--devices"),
-        ("predict --run there", "--out"),
+        ("predict --run there", "--scores"),
         ("tarin", "train"),
     ] {
         let (status, line) = fail(words);
@@ -71,6 +74,10 @@ fn settings_that_do_not_go_together() {
         ("partition --partitioner random --objective cut".to_owned(), "--objective has no effect"),
         ("train --data synthetic:nodes=3".to_owned(), "nodes"),
         ("train --data synthetic:colour=red".to_owned(), "colour"),
+        (format!("train --data {GRAPH} --split per-class:2000,30"), "--split per-class:2000,30"),
+        (format!("train --data {GRAPH} --parts 1 --bits 4"), "--bits has no effect with one part"),
+        (format!("train --data {GRAPH} --parts 1 --overlap"), "--overlap has no effect"),
+        (format!("train --data {GRAPH} --parts 1 --link 1Gbps"), "--link has no effect"),
         ("train --config nowhere.toml".to_owned(), "nowhere.toml"),
         ("train --init nowhere.safetensors".to_owned(), "nowhere.safetensors"),
     ] {
@@ -94,6 +101,51 @@ fn a_file_of_settings_with_an_unknown_key() {
         let (status, line) = fail(&format!("train --config {}", config.display()));
         assert_eq!(status, 1);
         assert!(line.contains("mine.toml") && line.contains(named), "{text}: {line}");
+    }
+}
+
+#[test]
+fn a_seed_that_draws_no_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let ring = folder.path().join("ring");
+    files::ring(&ring);
+    let ring = ring.display();
+    for words in ["info", "partition --parts 2", "train --parts 2", "convert --to ogb --out x"] {
+        let (status, line) = fail(&format!("{words} --data {ring} --split-seed 7"));
+        assert_eq!(status, 1, "{words}: {line}");
+        assert!(line.contains(&format!("--split-seed has no effect on {ring}")), "{words}: {line}");
+        assert!(line.contains("--split random:0.6,0.2 draws another"), "{words}: {line}");
+    }
+    let run = folder.path().join("run");
+    train(&run, &format!("--data {ring} --parts 2 --split random:0.5,0.25 --split-seed 7"));
+    train(&folder.path().join("own"), &format!("--data {ring} --parts 2"));
+    let own = folder.path().join("own");
+    let (_, line) = fail(&format!("evaluate --run {} --split-seed 7", own.display()));
+    assert!(line.contains("--split-seed has no effect"), "{line}");
+    succeed(&format!("evaluate --run {} --split-seed 9", run.display()));
+}
+
+/// Launchers tell processes of each other by variables: ranks must not become runs beside each other unsaid.
+#[test]
+fn one_of_several_processes_is_told_what_to_say() {
+    let start = |words: &str, variables: [(&str, &str); 2]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sylvie"));
+        command.args(words.split(' ')).envs(variables).output().unwrap()
+    };
+    let words = format!("train --data {GRAPH} --hidden 8 --epochs 1 --quiet");
+    for names in [["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"], ["PMI_RANK", "PMI_SIZE"]] {
+        let first = start(&words, [(names[0], "0"), (names[1], "3")]);
+        let said = String::from_utf8(first.stderr).unwrap();
+        assert_eq!((first.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        for word in ["3 processes", "--transport mpi", "--transport threads"] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        let second = start(&words, [(names[0], "1"), (names[1], "3")]);
+        assert_eq!((second.status.code(), second.stderr.len()), (Some(1), 0), "the first says it");
+        let alone = start(&words, [(names[0], "0"), (names[1], "1")]);
+        assert!(alone.status.success(), "a job of one");
+        let meant = format!("{words} --transport threads");
+        assert!(start(&meant, [(names[0], "1"), (names[1], "3")]).status.success());
     }
 }
 

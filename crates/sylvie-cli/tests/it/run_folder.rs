@@ -328,6 +328,44 @@ fn the_metric_suits_the_labels() {
     }
 }
 
+/// Files of at most 4096 bytes stand for a disk that is full: a write beyond is cut, and the next one fails.
+#[cfg(unix)]
+#[test]
+fn a_run_that_finds_no_room_keeps_its_epochs_and_says_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |out: &std::path::Path, words: &str| {
+        let program = env!("CARGO_BIN_EXE_sylvie");
+        let script = format!(
+            "trap '' XFSZ; ulimit -f 8; exec '{program}' train --quiet --data {GRAPH} --parts 2 --eval-every 50 {words} \
+             --out '{}'",
+            out.display()
+        );
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        said
+    };
+    let out = folder.path().join("long");
+    let said = train(&out, "--hidden 8 --epochs 50");
+    let n_epochs = epochs(&out).len();
+    assert!((1..50).contains(&n_epochs), "whole lines alone: {n_epochs}");
+    for word in [
+        "metrics.jsonl: File too large".to_owned(),
+        format!("the figures of {n_epochs} epochs are in "),
+        "weights are lost, for there is no checkpoint; --checkpoint-every".to_owned(),
+    ] {
+        assert!(said.contains(&word), "{word}: {said}");
+    }
+    // The epochs fit, and the model does not.
+    let out = folder.path().join("wide");
+    let said = train(&out, "--hidden 64 --epochs 2");
+    assert!(said.contains("model.safetensors: ") && said.contains("figures of 2 epochs"), "{said}");
+    assert_eq!(epochs(&out).len(), 2);
+    // A checkpoint does not either, and there is none before it.
+    let said = train(&folder.path().join("kept"), "--hidden 64 --epochs 2 --checkpoint-every 1");
+    assert!(said.contains("safetensors: ") && said.contains("no checkpoint before it"), "{said}");
+}
+
 #[test]
 fn nothing_is_left_where_training_fails() {
     let folder = tempfile::tempdir().unwrap();

@@ -125,6 +125,10 @@ fn embeddings_are_what_the_last_layer_reads() {
             assert!(!sums || (sum - 1.0).abs() < 1e-5, "{sum}");
             assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
         }
+        // Each of the three can be had alone.
+        let alone = folder.path().join("alone");
+        succeed(&format!("predict --run {} --scores {}", run.display(), alone.display()));
+        assert_eq!(read_npy(&alone).1, scores);
     }
     let refused = |words: &str| fail(&format!("predict --run {} {words}", run.display())).1;
     let out = folder.path().join("out").display().to_string();

@@ -214,6 +214,25 @@ fn a_missing_split_is_drawn_by_class_and_seed() {
 }
 
 #[test]
+fn whether_a_split_is_drawn_is_known_before() {
+    let has_own = |sample: &Sample| {
+        let (_folder, source) = sample.write();
+        sylvie_data::has_own_split(&source, None).unwrap()
+    };
+    for (name, sample) in samples::all().into_iter().chain(crate::samples_text::all()) {
+        assert!(has_own(&sample), "{name}");
+    }
+    assert!(has_own(&crate::samples_pickle::ring()) && !has_own(&without_split()));
+    let mut without = crate::samples_text::edge_list();
+    without
+        .files
+        .retain(|(name, _)| !["train", "val", "test"].iter().any(|set| name.starts_with(set)));
+    assert!(!has_own(&without));
+    assert!(!sylvie_data::has_own_split("synthetic", None).unwrap());
+    assert!(sylvie_data::has_own_split("nowhere", None).is_err());
+}
+
+#[test]
 fn one_column_of_integers_is_a_class_a_node() {
     let expected = read_default(&samples::arrays()).labels;
     let bytes = samples::concat(&[0_i64, 1, 0, 1, -1, 1], i64::to_le_bytes);

@@ -124,7 +124,7 @@ fn files_that_do_not_fit_together() {
         ),
         ("ind.ring.test.index", b"513\n510\n99999999\n".to_vec(), "514 nodes where 100000000"),
         ("ind.ring.test.index", b"513\nfive\n511\n".to_vec(), "line 2: `five`"),
-        ("ind.ring.graph", graph(515), "515 nodes where 514 are expected"),
+        ("ind.ring.graph", graph(515), "515 nodes where 514 should be"),
     ] {
         let message = sample(name, bytes);
         assert!(message.contains(words), "no `{words}` in: {message}");

@@ -126,7 +126,10 @@ fn types_and_shapes() {
         &array("label.npy", samples::float32_vector(&[0.0; 6])),
         &["label.npy", "'<f4'", "integers"],
     );
-    refuse(&array("feat.npy", int64(&[0; 6])), &["feat.npy", "shape [6]", "2 dimensions"]);
+    refuse(
+        &array("feat.npy", int64(&[0; 6])),
+        &["feat.npy", "shape [6] where 2 dimensions should be"],
+    );
     refuse(&array("feat.npy", float32(5, &[0.0; 10])), &["shape [5, 2]", "6 rows"]);
     refuse(&array("feat.npy", npy("<f4", false, "(6, 0)", &[])), &["at least one column"]);
     refuse(&array("label.npy", int64(&[0; 5])), &["label.npy", "shape [5]", "6 rows"]);

@@ -57,11 +57,27 @@ fn several_labels_have_no_class_to_count_by() {
     assert_eq!(counts(&roles("synthetic:nodes=100,multi=1", "random:0.5,0.25", 1)), [50, 25, 25]);
 }
 
-/// A set may have all of a class's nodes.
 #[test]
-fn a_set_that_stays_empty_is_refused() {
-    let options =
-        ReadOptions { split: "per-class:400,1".parse().unwrap(), ..ReadOptions::default() };
-    let message = read(GRAPH, &options).unwrap_err().to_string();
-    assert!(message.contains("the validation set has no labelled node"), "{message}");
+fn more_nodes_of_each_class_than_the_largest_has_are_refused() {
+    let refused = |word: &str| {
+        let options = ReadOptions { split: word.parse().unwrap(), ..ReadOptions::default() };
+        read(GRAPH, &options).unwrap_err().to_string()
+    };
+    for (word, named) in [
+        ("per-class:2000,30", "none to validate"),
+        ("per-class:400,1", "none to validate"),
+        ("per-class:1,400", "none to test"),
+    ] {
+        let message = refused(word);
+        for part in [GRAPH, &format!("--split {word}"), named, "random:0.6,0.2"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    // Classes of 100 nodes or so: those that are smaller than what is asked for give all they have.
+    let classes = read(GRAPH, &ReadOptions::default()).unwrap().labels;
+    let Labels::Single { classes, .. } = classes else { panic!("several labels") };
+    let n_largest = (0..4).map(|c| classes.iter().filter(|&&class| class == c).count()).max();
+    let n_train = n_largest.unwrap() - 2;
+    let [train, val, test] = counts(&roles(GRAPH, &format!("per-class:{n_train},1"), 1));
+    assert!(train > n_train && val >= 1 && test >= 1, "{train}, {val}, {test}");
 }

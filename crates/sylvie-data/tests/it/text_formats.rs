@@ -87,7 +87,7 @@ fn a_folder_without_sets_has_its_split_drawn() {
 #[test]
 fn text_of_other_things() {
     let csv = |text: &str| text::edge_list().with("edges.csv", text.as_bytes().to_vec());
-    refuse(&csv("0,1\n0,x\n"), &["edges.csv, line 2: `x` where a node from 0 to 5 is expected"]);
+    refuse(&csv("0,1\n0,x\n"), &["edges.csv, line 2: `x` where a node from 0 to 5 should be"]);
     refuse(&csv("0,1\n\n# on\n6,0\n"), &["line 4: `6`"]);
     refuse(&csv("0,1\n4294967296,0\n"), &["line 2: `4294967296`"]);
     refuse(&csv("0,1\n-1,0\n"), &["line 2: `-1`"]);
@@ -106,7 +106,7 @@ fn text_of_other_things() {
     // A first line that is blank is a node, not a row of names.
     let blank = read_as(&labels("\n1\n0\n1\n0\n1\n"), &ReadOptions::default());
     assert_eq!(blank.labels.n_unlabelled(), 1);
-    refuse(&labels("0\n1\n0\n"), &["3 rows where 6 are expected"]);
+    refuse(&labels("0\n1\n0\n"), &["3 rows where 6 should be"]);
     refuse(&labels("0\n1\n0\n0\n0\n0\n0\n"), &["line 7: `0` where the end, after 6 nodes,"]);
     refuse(&labels("0,1\n1\n"), &["line 2: `1` where 2 labels as before, not 1,"]);
     refuse(&labels("0,1\n1,2\n"), &["line 2: `2` where 0 or 1 where nodes have several labels"]);
@@ -126,10 +126,7 @@ fn ogb_files_that_do_not_fit_together() {
     );
     refuse(&with("raw/num-node-list.csv.gz", "six\n"), &["line 1: `six` where a number"]);
     refuse(&with("raw/num-node-list.csv.gz", ""), &["0 lines where 1"]);
-    refuse(
-        &with("raw/num-edge-list.csv.gz", "9\n"),
-        &["edge.csv.gz: 8 edges where 9 are expected"],
-    );
+    refuse(&with("raw/num-edge-list.csv.gz", "9\n"), &["edge.csv.gz: 8 edges where 9 should be"]);
     refuse(&with("raw/num-edge-list.csv.gz", "7\n"), &["line 8", "the end, after 7 edges,"]);
     refuse(&with("raw/edge.csv.gz", "0,1,2\n"), &["line 1: `0,1,2` where two node numbers"]);
     refuse(&with("raw/edge.csv.gz", "source,target\n0,1\n"), &["line 1: `source`"]);
@@ -138,7 +135,7 @@ fn ogb_files_that_do_not_fit_together() {
         &["line 2: `3` where 2 numbers as before, not 1,"],
     );
     refuse(&with("raw/node-feat.csv.gz", "1,inf\n"), &["line 1: `inf` where a finite number"]);
-    refuse(&with("raw/node-feat.csv.gz", "1,2\n"), &["node-feat.csv.gz: 1 rows where 6"]);
+    refuse(&with("raw/node-feat.csv.gz", "1,2\n"), &["node-feat.csv.gz: 1 row where 6"]);
     refuse(&with("split/b/train.csv.gz", "0\n6\n"), &["line 2: `6`"]);
     refuse(&with("split/b/train.csv.gz", "0\n2\n"), &["node 2 is in the training set and in"]);
     let members = vec![("node_label", npy("<f4", false, "(6, 1)", &[0; 24]))];
@@ -162,7 +159,7 @@ fn matrices_that_are_none() {
     );
     refuse(&mtx(head), &["0 matrices where 1"]);
     refuse(&mtx(&format!("{head}7 6 1\n1 1\n")), &["shape [7, 6] where 6 x 6"]);
-    refuse(&mtx(&format!("{head}6 6 2\n1 1\n")), &["1 entries where 2"]);
+    refuse(&mtx(&format!("{head}6 6 2\n1 1\n")), &["1 entry where 2"]);
     refuse(&mtx(&format!("{head}6 6 1\n1 1\n2 2\n")), &["line 4", "the end, after 1 entries,"]);
     refuse(&mtx(&format!("{head}6 6 1\n0 1\n")), &["line 3: `0` where a row from 1 to 6"]);
     refuse(&mtx(&format!("{head}6 6 1\n1 7\n")), &["line 3: `7` where a column from 1 to 6"]);
