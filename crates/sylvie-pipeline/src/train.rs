@@ -160,6 +160,8 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
 /// A run's state on the compute thread of one rank.
 pub(crate) struct Run<'a, B: Wire> {
     backend: &'a B,
+    /// With the sums over neighbours that training takes.
+    summing: B,
     watch: Watch<'a>,
     settings: &'a TrainSettings,
     input: Cow<'a, RankInput>,
@@ -197,6 +199,8 @@ impl<'a, B: Wire> Run<'a, B> {
         let model = &settings.model;
         let network = Network::new(model.clone())?;
         settings.exchange.check(model)?;
+        let gather = settings.gather;
+        let summing = backend.gathering(gather).ok_or(TrainError::Gather { gather })?;
         let training = Stage::new(backend, comm, model, &input.training, 0)?;
         let evaluation = match &input.evaluation {
             Some(data) => Some(Arc::new(Stage::new(backend, comm, model, data, 1)?)),
@@ -218,6 +222,7 @@ impl<'a, B: Wire> Run<'a, B> {
         Ok(Self {
             adam: Adam::new(backend, model, settings.learning_rate, settings.weight_decay),
             backend,
+            summing,
             watch: Watch::new(instruments, comm.rank()),
             settings,
             input,
@@ -352,7 +357,7 @@ impl<'a, B: Wire> Run<'a, B> {
             }
             step => {
                 let pace = Pace {
-                    backend: self.backend,
+                    backend: &self.summing,
                     network: &self.network,
                     weights: &self.weights,
                     stage: &self.training,

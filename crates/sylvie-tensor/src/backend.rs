@@ -3,6 +3,8 @@
 use sylvie_graph::{Block, SparseMatrix};
 use sylvie_random::Family;
 
+use crate::gathering::Gather;
+
 /// Whether a result replaces what the output holds or is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -86,6 +88,19 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Adjacency: Send + Sync + 'static;
     /// A list of 32-bit numbers: rows, classes or random keys.
     type Index: Send + Sync + 'static;
+
+    /// This backend with sums over neighbours that gather such rows; nothing where it has none.
+    ///
+    /// With [`Gather::Bf16`] [`Backend::aggregate`], [`Backend::aggregated`] and their transposes round what
+    /// they gather, with [`Backend::aggregate`] times the column's factor, to bf16 (to nearest, ties to even)
+    /// and add it in f32; a row's own term is not rounded. Blocks with few edges a row are summed in f32:
+    /// which ones is up to the backend, and follows from the block alone. Attention gathers f32.
+    ///
+    /// # Cost
+    /// Both share threads and memory.
+    fn gathering(&self, gather: Gather) -> Option<Self> {
+        (gather == Gather::F32).then(|| self.clone())
+    }
 
     /// A matrix of zeros.
     fn zeros(&self, n_rows: usize, n_cols: usize) -> Self::Matrix;

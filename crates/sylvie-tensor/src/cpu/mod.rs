@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod attention;
+mod bf16;
 mod dense;
 mod gather;
 mod kernels;
@@ -29,6 +30,7 @@ use self::threads::Threads;
 use crate::backend::{
     AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors,
 };
+use crate::gathering::Gather;
 
 /// Computes on the threads of one rank, in buffers that rotate.
 ///
@@ -39,6 +41,7 @@ use crate::backend::{
 pub struct CpuBackend {
     threads: Threads,
     pool: Pool,
+    gather: Gather,
 }
 
 impl CpuBackend {
@@ -59,7 +62,8 @@ impl CpuBackend {
     /// # Errors
     /// The operating system refuses the threads.
     pub fn try_new(n_threads: usize) -> io::Result<Self> {
-        Ok(Self { threads: Threads::try_new(n_threads)?, pool: Pool::default() })
+        let (threads, pool) = (Threads::try_new(n_threads)?, Pool::default());
+        Ok(Self { threads, pool, gather: Gather::F32 })
     }
 
     /// Memory in the buffers of this backend's matrices; of all its clones together.
@@ -79,6 +83,9 @@ impl Backend for CpuBackend {
     type Adjacency = CpuAdjacency;
     type Index = Vec<u32>;
 
+    fn gathering(&self, gather: Gather) -> Option<Self> {
+        Some(Self { gather, ..self.clone() })
+    }
     fn zeros(&self, n_rows: usize, n_cols: usize) -> CpuMatrix {
         CpuMatrix::zeros(&self.pool, n_rows, n_cols)
     }
@@ -178,7 +185,7 @@ impl Backend for CpuBackend {
         x: &CpuMatrix,
         out: &mut CpuMatrix,
     ) {
-        aggregate::aggregate(&self.threads, block, column_scale, x, out);
+        aggregate::aggregate(self, block, column_scale, x, out);
     }
     fn aggregate_transposed(
         &self,
@@ -187,7 +194,7 @@ impl Backend for CpuBackend {
         dy: &CpuMatrix,
         out: &mut CpuMatrix,
     ) {
-        aggregate::aggregate_transposed(&self.threads, block, column_scale, dy, out);
+        aggregate::aggregate_transposed(self, block, column_scale, dy, out);
     }
     fn aggregated(
         &self,
