@@ -88,6 +88,7 @@ impl Task {
             }
         }
         without_effect::check(&args.flags, &settings)?;
+        without_effect::check_machine(&args.flags, &args.device)?;
         let machine = args.device.kind();
         if let (Some(checkpoint), Some(before)) = (&resume, before) {
             check_same(&before, &settings, checkpoint)?;

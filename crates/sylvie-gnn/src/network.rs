@@ -130,8 +130,8 @@ impl Network {
         let keys = &ctx.structure.halo[block].keys;
         let halo = halo.dropped(ctx.backend, ctx.row_dropout(), keys);
         match &mut partial.state {
-            PartialState::Gcn(state) => gcn::add_block(ctx, block, dense(&halo), factors, state),
-            PartialState::Sage(state) => sage::add_block(ctx, block, dense(&halo), factors, state),
+            PartialState::Gcn(state) => gcn::add_block(ctx, block, &halo, factors, state),
+            PartialState::Sage(state) => sage::add_block(ctx, block, &halo, factors, state),
             PartialState::Gat(state) => {
                 gat::add_block(ctx, weights.layer(partial.layer), block, halo, factors, state);
             }
@@ -229,9 +229,3 @@ impl Network {
     }
 }
 
-fn dense<B: Backend>(rows: &Input<B>) -> &B::Matrix {
-    match rows {
-        Input::Dense(matrix) => matrix,
-        Input::Sparse(_) => panic!("sparse rows enter GCN and SAGE as a kept aggregate"),
-    }
-}

@@ -154,7 +154,8 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let full = RowCodec::new(Width::F32);
     let is_full = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
     let is_alike = is_full && policy.boundary_sampling.is_none();
-    CommNeeds { seed: settings.seed, n_slots, memory: policy.memory, is_alike }
+    let (halo, memory) = (policy.halo, policy.memory);
+    CommNeeds { seed: settings.seed, n_slots, halo, memory, is_alike }
 }
 
 /// A run's state on the compute thread of one rank.

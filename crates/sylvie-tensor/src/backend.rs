@@ -88,6 +88,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Adjacency: Send + Sync + 'static;
     /// A list of 32-bit numbers: rows, classes or random keys.
     type Index: Send + Sync + 'static;
+    /// Rows as their codec packed them, on a backend whose sums over neighbours decode them; else a matrix.
+    type Packed: Send + Sync + 'static;
 
     /// This backend with sums over neighbours that gather such rows; nothing where it has none.
     ///
@@ -206,6 +208,26 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Matrix,
         out: &mut Self::Matrix,
     );
+    /// [`Backend::aggregate`] of [`Backend::unpacked`] rows, bit for bit.
+    fn aggregate_packed(
+        &self,
+        block: &Self::Adjacency,
+        column_scale: Option<&Self::Matrix>,
+        x: &Self::Packed,
+        out: &mut Self::Matrix,
+    );
+    /// `x` after [`Backend::dropout`], which is done once.
+    fn packed_dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Self::Index,
+        x: &Self::Packed,
+    ) -> Self::Packed;
+    /// Rows and columns of packed rows.
+    fn packed_shape(&self, x: &Self::Packed) -> (usize, usize);
+    /// Packed rows as floats.
+    fn unpacked(&self, x: &Self::Packed) -> Self::Matrix;
     /// `out[u] += column_scale[u] * sum over the block's edges (u, v) of dy[v]`, in row order: the
     /// backward of [`Backend::aggregate`].
     ///

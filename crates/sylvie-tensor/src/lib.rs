@@ -24,7 +24,7 @@ mod gathering;
 mod wire;
 
 pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors};
-pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuSparse};
+pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuPacked, CpuSparse};
 pub use gathering::{Gather, UnknownGather};
 pub use wire::Wire;
 

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use sylvie_graph::{Block, Csr};
 
-use super::bf16::PackedRows;
+use super::bf16::Bf16Rows;
 use super::gather::{Rows, add_gathered, add_gathered_scaled};
 use super::kernels::{add_scaled, scale};
-use super::{CpuBackend, CpuMatrix, assert_same_shape};
+use super::{CpuBackend, CpuMatrix, CpuPacked, assert_same_shape};
 use crate::backend::SumFactors;
 use crate::gathering::Gather;
 
@@ -16,9 +16,9 @@ pub(super) const CHUNK_ROWS: usize = 128;
 /// Edges from which on a chunk of aggregation is full, and rows from which on it is.
 const CHUNK_EDGES: usize = 8192;
 const CHUNK_MAX_ROWS: u32 = 512;
-/// Edges a row from which on rows are packed: that reads 4 bytes a value and writes 2, and each edge then
-/// gathers 2 less.
-const PACKED_EDGES: usize = 4;
+/// Edges a row from which on rows are rounded to bf16: that reads 4 bytes a value and writes 2, and each edge
+/// then gathers 2 less.
+const ROUNDED_EDGES: usize = 4;
 
 /// The edges of one block, by row and by column.
 #[derive(Clone, Debug)]
@@ -103,7 +103,8 @@ fn chunk_starts(rows: &[u32], indptr: &[u64]) -> Vec<u32> {
 /// Rows that a sum over neighbours gathers, and their factors.
 enum Gathered<'a> {
     F32 { x: &'a CpuMatrix, factors: Option<&'a CpuMatrix> },
-    Packed(PackedRows),
+    Bf16(Bf16Rows),
+    Packed { x: &'a CpuPacked, factors: Option<&'a CpuMatrix> },
 }
 
 impl<'a> Gathered<'a> {
@@ -114,9 +115,8 @@ impl<'a> Gathered<'a> {
         factors: Option<&'a CpuMatrix>,
         x: &'a CpuMatrix,
     ) -> Self {
-        let is_packed = is_packed(cpu, block, x.n_rows());
-        match is_packed {
-            true => Self::Packed(PackedRows::new((&cpu.threads, &cpu.pool), factors, x, None)),
+        match is_rounded(cpu, block, x.n_rows()) {
+            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), factors, x, None)),
             false => Self::F32 { x, factors },
         }
     }
@@ -124,8 +124,8 @@ impl<'a> Gathered<'a> {
     /// Local rows with an edge in the block.
     fn rows(cpu: &CpuBackend, block: &CpuAdjacency, dy: &'a CpuMatrix) -> Self {
         let listed = Some(block.rows.as_slice());
-        match is_packed(cpu, block, block.rows.len()) {
-            true => Self::Packed(PackedRows::new((&cpu.threads, &cpu.pool), None, dy, listed)),
+        match is_rounded(cpu, block, block.rows.len()) {
+            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), None, dy, listed)),
             false => Self::F32 { x: dy, factors: None },
         }
     }
@@ -135,7 +135,8 @@ impl<'a> Gathered<'a> {
         let (indptr, columns) = (edges.indptr(), edges.indices());
         let edges = indptr[row] as usize..indptr[row + 1] as usize;
         match self {
-            Self::Packed(rows) => rows.add(columns, edges, sums),
+            Self::Bf16(rows) => rows.add(columns, edges, sums),
+            Self::Packed { x, factors } => x.add(columns, edges, *factors, sums),
             Self::F32 { x, factors } => {
                 let rows = Rows { columns, x: x.values() };
                 match factors {
@@ -147,9 +148,9 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Whether `n_rows` rows are packed before a block's edges gather them.
-fn is_packed(cpu: &CpuBackend, block: &CpuAdjacency, n_rows: usize) -> bool {
-    cpu.gather == Gather::Bf16 && block.forward.n_edges() >= PACKED_EDGES * n_rows
+/// Whether `n_rows` rows are rounded before a block's edges gather them.
+fn is_rounded(cpu: &CpuBackend, block: &CpuAdjacency, n_rows: usize) -> bool {
+    cpu.gather == Gather::Bf16 && block.forward.n_edges() >= ROUNDED_EDGES * n_rows
 }
 
 pub(super) fn aggregate(
@@ -162,9 +163,31 @@ pub(super) fn aggregate(
     assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
     assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
     assert_factors(column_scale, x.n_rows());
+    add_columns(cpu, block, &Gathered::columns(cpu, block, column_scale, x), out);
+}
+
+pub(super) fn aggregate_packed(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    column_scale: Option<&CpuMatrix>,
+    x: &CpuPacked,
+    out: &mut CpuMatrix,
+) {
+    assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
+    assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
+    assert_factors(column_scale, x.n_rows());
+    add_columns(cpu, block, &Gathered::Packed { x, factors: column_scale }, out);
+}
+
+/// Adds the rows that the block's edges lead to.
+fn add_columns(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    gathered: &Gathered<'_>,
+    out: &mut CpuMatrix,
+) {
     block.assert_rows_below(out.n_rows());
-    let width = x.n_cols();
-    let gathered = Gathered::columns(cpu, block, column_scale, x);
+    let width = out.n_cols();
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;

@@ -32,11 +32,11 @@ fn row_words(n_cols: usize) -> usize {
 }
 
 /// Rows in bf16, rounded to nearest, ties to even. Those that were not packed hold anything.
-pub(super) struct PackedRows {
+pub(super) struct Bf16Rows {
     words: CpuMatrix,
 }
 
-impl PackedRows {
+impl Bf16Rows {
     /// Packs rows of `x`, times their entry of `factors` where there are any; what a factor of 0 stands
     /// with is not read, and becomes zeros. `listed` are the rows to pack, ascending; all, if there is no
     /// list.

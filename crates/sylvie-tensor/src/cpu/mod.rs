@@ -9,6 +9,7 @@ mod kernels;
 mod layer_norm;
 mod loss;
 mod matrix;
+mod packed;
 mod pool;
 mod row_wise;
 mod scatter;
@@ -23,6 +24,7 @@ use sylvie_random::Family;
 
 pub use self::aggregate::CpuAdjacency;
 pub use self::matrix::CpuMatrix;
+pub use self::packed::CpuPacked;
 pub use self::pool::BufferUse;
 use self::pool::Pool;
 pub use self::sparse::CpuSparse;
@@ -82,6 +84,7 @@ impl Backend for CpuBackend {
     type Sparse = CpuSparse;
     type Adjacency = CpuAdjacency;
     type Index = Vec<u32>;
+    type Packed = CpuPacked;
 
     fn gathering(&self, gather: Gather) -> Option<Self> {
         Some(Self { gather, ..self.clone() })
@@ -186,6 +189,30 @@ impl Backend for CpuBackend {
         out: &mut CpuMatrix,
     ) {
         aggregate::aggregate(self, block, column_scale, x, out);
+    }
+    fn aggregate_packed(
+        &self,
+        block: &CpuAdjacency,
+        column_scale: Option<&CpuMatrix>,
+        x: &CpuPacked,
+        out: &mut CpuMatrix,
+    ) {
+        aggregate::aggregate_packed(self, block, column_scale, x, out);
+    }
+    fn packed_dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Vec<u32>,
+        x: &CpuPacked,
+    ) -> CpuPacked {
+        x.dropped(self, rate, draws, keys)
+    }
+    fn packed_shape(&self, x: &CpuPacked) -> (usize, usize) {
+        (x.n_rows(), x.n_cols())
+    }
+    fn unpacked(&self, x: &CpuPacked) -> CpuMatrix {
+        x.unpacked(self)
     }
     fn aggregate_transposed(
         &self,
