@@ -36,7 +36,6 @@ pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight, Parcel};
 pub(crate) use handle::{CommHandle, sum_counts};
-use smoothing::Averages;
 
 /// Which exchange, at which precision.
 #[derive(Clone, Copy, Debug)]
