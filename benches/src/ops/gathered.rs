@@ -18,13 +18,14 @@ impl Bench<'_> {
         Ok(operations)
     }
 
-    /// Work of a sum over all edges of rows of `x` at so many bits a value, with so many bytes besides that
-    /// are moved in order.
-    fn narrow_sum(&self, n_bits: usize, besides_bytes: f64) -> Work {
+    /// Work of a sum over all edges of rows of `x` at so many bits a value and so many bytes a row besides,
+    /// where matrices as large as `x` are moved in order, too, as often as `n_moved` says.
+    fn narrow_sum(&self, n_bits: usize, row_bytes: usize, n_moved: f64) -> Work {
         let f32_rows = self.sum(&self.x);
+        let values = f32_rows.gathered_bytes * n_bits as f64 / 32.0;
         Work {
-            streamed_bytes: f32_rows.streamed_bytes + besides_bytes,
-            gathered_bytes: f32_rows.gathered_bytes * n_bits as f64 / 32.0,
+            streamed_bytes: f32_rows.streamed_bytes + n_moved * Self::bytes(&self.x, 1),
+            gathered_bytes: values + (self.n_edges * row_bytes) as f64,
             ..f32_rows
         }
     }
@@ -36,7 +37,7 @@ impl Bench<'_> {
         let plain = SumFactors { column: None, own: None, row: Some(factors) };
         let n = x.n_rows();
         // They are read once and written in half.
-        let work = || self.narrow_sum(16, 1.5 * Self::bytes(x, 1));
+        let work = || self.narrow_sum(16, 0, 1.5);
         vec![
             operation("sum of bf16 rows, GCN", work(), move || {
                 rounding.aggregated(edges, sums, x, n);
@@ -52,8 +53,7 @@ impl Bench<'_> {
 
     fn message(&self, codec: RowCodec) -> Result<Vec<u8>> {
         let draws = Coordinates::new(1, Stream::Rounding).family();
-        let message =
-            self.backend.encode_all_rows(codec, &self.x, &self.keys, draws, Vec::new());
+        let message = self.backend.encode_all_rows(codec, &self.x, &self.keys, draws, Vec::new());
         message.context("rows that are encoded")
     }
 
@@ -110,9 +110,8 @@ impl Bench<'_> {
         let Self { backend, edges, x, .. } = self;
         let backend: &CpuBackend = backend;
         let mut sums = backend.zeros(x.n_rows(), x.n_cols());
-        // Sums are read and written; levels are two numbers an edge.
-        let besides = Self::bytes(x, 1) + (self.n_edges * 8) as f64;
-        operation(name, self.narrow_sum(n_bits, besides), move || {
+        // Levels are two numbers a row; sums are read before they are written.
+        operation(name, self.narrow_sum(n_bits, 8, 1.0), move || {
             backend.aggregate_packed(edges, factors, &rows, &mut sums);
         })
     }

@@ -7,9 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use sylvie::comm::LinkModel;
 use sylvie::lowbit::{MetadataType, ParseError, RowCodec, Width};
-use sylvie::pipeline::{
-    Directions, ExchangePolicy, HaloRows, Memory, Preset, Schedule, Scope,
-};
+use sylvie::pipeline::{Directions, ExchangePolicy, HaloRows, Memory, Preset, Schedule, Scope};
 
 use crate::flags::{probability, rate};
 use crate::settings::{set, word};

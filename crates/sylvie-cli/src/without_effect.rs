@@ -87,7 +87,8 @@ fn of_gather(flags: &RunFlags, settings: &RunSettings) -> [Idle; 2] {
         Idle {
             is_met: is_given && is_kept,
             flag: "--gather",
-            reason: "with one graph layer: its sum over neighbours is taken once, in f32".to_owned(),
+            reason: "with one graph layer: its sum over neighbours is taken once, in f32"
+                .to_owned(),
         },
     ]
 }

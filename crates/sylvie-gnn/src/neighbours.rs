@@ -141,11 +141,12 @@ pub(crate) fn add_block<B: Backend>(
 }
 
 /// # Panics
-/// If rows are sparse.
+/// If rows are sparse or packed.
 fn dense<B: Backend>(rows: &Input<B>) -> &B::Matrix {
     match rows {
         Input::Dense(rows) => rows,
-        _ => panic!("sparse rows enter sums of rows as a kept aggregate"),
+        Input::Sparse(_) => panic!("sparse rows enter sums of rows as a kept aggregate"),
+        Input::Packed(_) => panic!("packed rows where only halo rows are"),
     }
 }
 

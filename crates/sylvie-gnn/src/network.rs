@@ -228,4 +228,3 @@ impl Network {
         if has_norm { n_tensors - 2 } else { n_tensors }
     }
 }
-

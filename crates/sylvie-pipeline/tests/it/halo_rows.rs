@@ -78,8 +78,7 @@ fn rows_without_packed_bits_are_refused() {
     let model = |kind| settings(kind, 1).model;
     let packed = |policy: ExchangePolicy| ExchangePolicy { halo: HaloRows::Packed, ..policy };
     let smooth = Some(Directions::Both);
-    let sampled =
-        ExchangePolicy { boundary_sampling: Some(0.5), ..Preset::SylvieS.policy() };
+    let sampled = ExchangePolicy { boundary_sampling: Some(0.5), ..Preset::SylvieS.policy() };
     for (policy, kind, expected) in [
         (Preset::SylvieS.policy(), ModelKind::Gat, "--halo packed cannot be combined with --model"),
         (sampled, ModelKind::Sage, "--halo packed cannot be combined with --boundary-sampling"),
@@ -130,8 +129,7 @@ fn evaluations_gather_f32() {
         let settings = TrainSettings { gather, learning_rate: 0.0, ..settings(ModelKind::Gcn, 1) };
         run(&inputs, &settings, 1).expect("a run")
     };
-    let ((records, exact), (rounded_records, rounded)) =
-        (still(Gather::F32), still(Gather::Bf16));
+    let ((records, exact), (rounded_records, rounded)) = (still(Gather::F32), still(Gather::Bf16));
     assert_eq!(exact, rounded);
     assert_ne!(losses(&records), losses(&rounded_records));
 }

@@ -6,7 +6,8 @@ use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::ModelKind;
 use sylvie_pipeline::{
     CheckpointSink, Checkpoints, End, EpochRecord, ExchangePolicy, HaloRows, Instruments, KeptRows,
-    ObserverError, Preset, RankInput, RankState, TrainError, TrainOutcome, TrainSettings, train_with_checkpoints,
+    ObserverError, Preset, RankInput, RankState, TrainError, TrainOutcome, TrainSettings,
+    train_with_checkpoints,
 };
 use sylvie_tensor::CpuBackend;
 

@@ -101,13 +101,7 @@ impl CpuPacked {
     ///
     /// # Panics
     /// If it was done to them before, or there is not a key for each row.
-    pub(super) fn dropped(
-        &self,
-        cpu: &CpuBackend,
-        rate: f32,
-        draws: Family,
-        keys: &[u32],
-    ) -> Self {
+    pub(super) fn dropped(&self, cpu: &CpuBackend, rate: f32, draws: Family, keys: &[u32]) -> Self {
         assert!(self.kept.is_none(), "dropout of packed rows that were dropped before");
         assert_eq!(keys.len(), self.n_rows(), "keys and rows of dropout");
         let mask = Mask::new(rate, draws);
@@ -244,10 +238,7 @@ fn prefetch_block<const BITS: usize, const DROPS: bool>(
 
 /// Adds up `N` registers of columns, from the first of a block on. `sums` has a value for each, which are
 /// read before the first edge and written after the last.
-#[expect(
-    clippy::needless_range_loop,
-    reason = "lengths that are constants keep sums in registers"
-)]
+#[expect(clippy::needless_range_loop, reason = "lengths that are constants keep sums in registers")]
 #[inline(always)]
 fn sum_block<const N: usize, const BITS: usize, const DROPS: bool>(
     rows: Gathered<'_>,

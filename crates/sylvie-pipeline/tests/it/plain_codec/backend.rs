@@ -297,13 +297,7 @@ impl Backend for PlainWire {
         fn adam(step: &AdamStep, gradient: &M, moments: (&mut M, &mut M), weights: &mut M);
     }
 
-    fn aggregate_packed(
-        &self,
-        block: &CpuAdjacency,
-        column_scale: Option<&M>,
-        x: &M,
-        out: &mut M,
-    ) {
+    fn aggregate_packed(&self, block: &CpuAdjacency, column_scale: Option<&M>, x: &M, out: &mut M) {
         self.aggregate(block, column_scale, x, out);
     }
     fn packed_dropped(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &M) -> M {
