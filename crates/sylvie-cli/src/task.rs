@@ -18,8 +18,17 @@ use crate::{config, partitioned, without_effect};
 
 /// Settings that do not change what an epoch computes. Data may have moved: that they are the same is
 /// checked.
-const HARMLESS: [&str; 8] =
-    ["epochs", "patience", "checkpoint_every", "threads", "link", "data", "format", "partition"];
+const HARMLESS: [&str; 9] = [
+    "epochs",
+    "patience",
+    "checkpoint_every",
+    "threads",
+    "halo",
+    "link",
+    "data",
+    "format",
+    "partition",
+];
 
 /// The settings of a run, and what they name.
 #[derive(Debug)]
