@@ -326,7 +326,8 @@ mod tests {
         let found = settings(
             "--bits 4,2 --bits-backward f16 --metadata f32 --schedule async --staleness 3 \
              --staleness-scope gradients --boundary-sampling 0.25 --memory sequential \
-             --smooth features --smooth-decay 0.5 --scope all --overlap --link 1Gbps",
+             --smooth features --smooth-decay 0.5 --scope all --halo packed --overlap \
+             --link 1Gbps",
         );
         let codec = |width| RowCodec { width, metadata: MetadataType::F32 };
         let expected = ExchangePolicy {
@@ -340,6 +341,7 @@ mod tests {
             smooth: Some(Directions::Features),
             smooth_decay: 0.5,
             scope: Scope::All,
+            halo: HaloRows::Packed,
             overlap: true,
         };
         assert_eq!(found.policy(), expected);
