@@ -13,7 +13,7 @@ use sylvie::partition::{Metis, Partitioner, build_parts};
 use sylvie::pipeline::{
     Clock, EpochRecord, Instruments, PartData, Preset, RankInput, TrainSettings, train,
 };
-use sylvie::tensor::{CpuBackend, Wire};
+use sylvie::tensor::{CpuBackend, Gather, Wire};
 
 use super::Finding;
 
@@ -63,6 +63,7 @@ impl Case {
         let settings = TrainSettings {
             model,
             exchange: preset.policy(),
+            gather: Gather::F32,
             n_epochs,
             learning_rate: 0.01,
             weight_decay: 0.0,

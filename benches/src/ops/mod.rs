@@ -6,6 +6,7 @@
 //! processor for, divided by their number, so that waiting for other programs is left out; sharing memory
 //! with them is not.
 
+mod gathered;
 mod machine;
 
 use std::cell::RefCell;
@@ -17,7 +18,8 @@ use sylvie::graph::Assignment;
 use sylvie::partition::{NodeOrder, build_parts};
 use sylvie::random::{Coordinates, Stream};
 use sylvie::tensor::{
-    Attention, AttentionGrads, AttentionRows, Backend, CpuBackend, CpuMatrix, Mode, SumFactors,
+    Attention, AttentionGrads, AttentionRows, Backend, CpuBackend, CpuMatrix, Gather as Rows, Mode,
+    SumFactors,
 };
 
 use crate::rounds::median;
@@ -109,6 +111,7 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<Vec<Measured>> {
     let gather = Gather::new(block, arguments.columns);
     let mut yardsticks = Yardsticks::new(&backend, gather, arguments.threads);
     let mut operations = bench.sums();
+    operations.extend(bench.gathered()?);
     operations.extend(bench.products());
     operations.extend(bench.rows());
     operations.extend(bench.attention());
@@ -163,6 +166,8 @@ fn table(speeds: Speeds, operations: Vec<Operation<'_>>, times_s: Vec<Vec<f64>>)
 /// Matrices to run operations on.
 struct Bench<'a> {
     backend: &'a CpuBackend,
+    /// The same with sums over bf16 rows.
+    rounding: CpuBackend,
     edges: &'a <CpuBackend as Backend>::Adjacency,
     keys: Vec<u32>,
     /// Of every node: hidden rows, rows of classes, factors.
@@ -188,8 +193,10 @@ impl<'a> Bench<'a> {
             let values = (0..n_rows * n_cols).map(|at| (at * 7919 % 1000) as f32 / 500.0 - 1.0);
             backend.upload(n_rows, n_cols, &values.collect::<Vec<f32>>())
         };
+        let rounding = backend.gathering(Rows::Bf16).unwrap_or_else(|| backend.clone());
         Self {
             backend,
+            rounding,
             edges,
             keys: keys.to_vec(),
             x: filled(n, columns),

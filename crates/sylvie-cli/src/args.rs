@@ -214,8 +214,8 @@ way and neither was at work, lateness of other ranks included, hidden_ms what of
 hidden_share is that part of them.
 
 checkpoints/epoch-N in it, with --checkpoint-every or after SIGINT, SIGTERM or SIGUSR1, which let the \
-epoch end: the state after N epochs, for --resume. --epochs, --patience, --checkpoint-every, --threads \
-and --link may change on the way, in run.toml too, and so may --transport and where the graph lies; an evaluation at the end \
+epoch end: the state after N epochs, for --resume. --epochs, --patience, --checkpoint-every, --threads, \
+--halo and --link may change on the way, in run.toml too, and so may --transport and where the graph lies; an evaluation at the end \
 of fewer epochs counts like any other.
 
 --link is a model, not a measurement: one full-duplex link a host, shared fairly by its ranks, for halo \

@@ -135,6 +135,7 @@ mod tests {
             partitioner: Method::Random,
             objective: Objective::Cut,
             order: NodeOrder::Cluster,
+            gather: "bf16".parse().unwrap(),
             exchange: ExchangeSettings {
                 preset: "vanilla".parse().unwrap(),
                 bits_forward: "bf16,1".parse().unwrap(),
@@ -148,6 +149,7 @@ mod tests {
                 smooth: OrNone(Some(Directions::Features)),
                 smooth_decay: 0.3,
                 scope: "all".parse().unwrap(),
+                halo: "packed".parse().unwrap(),
                 overlap: true,
                 link: "2.5Gbps,1500ns,ranks-per-host=3".parse().unwrap(),
             },

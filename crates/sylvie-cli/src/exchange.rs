@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use sylvie::comm::LinkModel;
 use sylvie::lowbit::{MetadataType, ParseError, RowCodec, Width};
-use sylvie::pipeline::{Directions, ExchangePolicy, Memory, Preset, Schedule, Scope};
+use sylvie::pipeline::{Directions, ExchangePolicy, HaloRows, Memory, Preset, Schedule, Scope};
 
 use crate::flags::{probability, rate};
 use crate::settings::{set, word};
@@ -76,6 +76,10 @@ pub(crate) struct ExchangeFlags {
     /// Rows that go through the codec: boundary, those that are sent, or all. [default: boundary]
     #[arg(long, value_name = "NAME")]
     pub(crate) scope: Option<Scope>,
+    /// How halo rows of 1, 2, 4 or 8 bits lie in memory: f32, decoded as they come, or packed, decoded in
+    /// registers as gcn and sage sum them, which takes less memory; results are the same. [default: f32]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) halo: Option<HaloRows>,
     /// Compute what needs own rows alone while a sync exchange travels; results are the same.
     /// [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -183,6 +187,9 @@ pub(crate) struct ExchangeSettings {
     /// Which rows go through the codec.
     #[serde(serialize_with = "word")]
     pub(crate) scope: Scope,
+    /// How halo rows lie in memory. No preset says anything of it.
+    #[serde(serialize_with = "word")]
+    pub(crate) halo: HaloRows,
     /// Whether own rows are computed while a synchronous exchange travels.
     pub(crate) overlap: bool,
     /// The modelled network between the ranks. No preset says anything of it.
@@ -214,6 +221,7 @@ impl ExchangeSettings {
             smooth: OrNone(policy.smooth),
             smooth_decay: policy.smooth_decay,
             scope: policy.scope,
+            halo: policy.halo,
             overlap: policy.overlap,
             link: OrNone(None),
         }
@@ -222,7 +230,7 @@ impl ExchangeSettings {
     /// Takes what is given; a preset first, so that what is given beside it stands.
     pub(crate) fn apply(&mut self, flags: ExchangeFlags) {
         if let Some(preset) = flags.preset {
-            *self = Self { link: self.link, ..Self::of(preset) };
+            *self = Self { link: self.link, halo: self.halo, ..Self::of(preset) };
         }
         set(&mut self.bits_forward, flags.bits_forward.or_else(|| flags.bits.clone()));
         set(&mut self.bits_backward, flags.bits_backward.or(flags.bits));
@@ -235,6 +243,7 @@ impl ExchangeSettings {
         set(&mut self.smooth, flags.smooth);
         set(&mut self.smooth_decay, flags.smooth_decay);
         set(&mut self.scope, flags.scope);
+        set(&mut self.halo, flags.halo);
         set(&mut self.overlap, flags.overlap);
         set(&mut self.link, flags.link);
     }
@@ -257,6 +266,7 @@ impl ExchangeSettings {
             smooth: self.smooth.0,
             smooth_decay: self.smooth_decay,
             scope: self.scope,
+            halo: self.halo,
             overlap: self.overlap,
         }
     }
@@ -316,7 +326,8 @@ mod tests {
         let found = settings(
             "--bits 4,2 --bits-backward f16 --metadata f32 --schedule async --staleness 3 \
              --staleness-scope gradients --boundary-sampling 0.25 --memory sequential \
-             --smooth features --smooth-decay 0.5 --scope all --overlap --link 1Gbps",
+             --smooth features --smooth-decay 0.5 --scope all --halo packed --overlap \
+             --link 1Gbps",
         );
         let codec = |width| RowCodec { width, metadata: MetadataType::F32 };
         let expected = ExchangePolicy {
@@ -330,6 +341,7 @@ mod tests {
             smooth: Some(Directions::Features),
             smooth_decay: 0.5,
             scope: Scope::All,
+            halo: HaloRows::Packed,
             overlap: true,
         };
         assert_eq!(found.policy(), expected);

@@ -5,6 +5,7 @@ use clap::builder::RangedI64ValueParser;
 use sylvie::data::{Format, Normalization, SplitRule};
 use sylvie::gnn::{ClassWeights, Metric, ModelKind, NormKind};
 use sylvie::partition::{Method, NodeOrder, Objective};
+use sylvie::tensor::Gather;
 
 use crate::exchange::ExchangeFlags;
 
@@ -105,6 +106,11 @@ pub(crate) struct RunFlags {
     #[command(flatten)]
     pub(crate) exchange: ExchangeFlags,
 
+    /// Rows that the sums over neighbours of gcn and sage gather: f32, or bf16, rounded to half of the bytes
+    /// and added up in f32. Evaluations and the first layer's sum, which is taken once, gather f32.
+    /// [default: f32]
+    #[arg(long, value_name = "TYPE", help_heading = "Training")]
+    pub(crate) gather: Option<Gather>,
     /// Epochs at most. [default: 100]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training",
           value_parser = clap::value_parser!(u32).range(1..))]

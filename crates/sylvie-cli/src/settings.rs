@@ -11,6 +11,7 @@ use sylvie::gnn::{ClassWeights, Metric, ModelConfig, ModelKind, NormKind};
 use sylvie::graph::Direction;
 use sylvie::partition::{Method, NodeOrder, Objective};
 use sylvie::pipeline::{PolicyError, TrainSettings};
+use sylvie::tensor::Gather;
 
 use crate::console::counted;
 use crate::exchange::ExchangeSettings;
@@ -72,6 +73,9 @@ pub(crate) struct RunSettings {
     /// How boundary rows are exchanged.
     #[serde(flatten)]
     pub(crate) exchange: ExchangeSettings,
+    /// Rows that sums over neighbours gather.
+    #[serde(serialize_with = "word")]
+    pub(crate) gather: Gather,
     /// Epochs at most.
     pub(crate) epochs: u32,
     /// Learning rate.
@@ -124,6 +128,7 @@ impl Default for RunSettings {
             objective: Objective::Volume,
             order: NodeOrder::Auto,
             exchange: ExchangeSettings::default(),
+            gather: Gather::F32,
             epochs: 100,
             lr: 0.01,
             weight_decay: 0.0,
@@ -193,6 +198,7 @@ impl RunSettings {
         set(&mut self.partitioner, flags.partitioner);
         set(&mut self.objective, flags.objective);
         set(&mut self.order, flags.order);
+        set(&mut self.gather, flags.gather);
         set(&mut self.epochs, flags.epochs);
         set(&mut self.lr, flags.lr);
         set(&mut self.weight_decay, flags.weight_decay);
@@ -303,6 +309,7 @@ impl RunSettings {
         TrainSettings {
             model,
             exchange: self.exchange.policy(),
+            gather: self.gather,
             n_epochs: self.epochs,
             learning_rate: self.lr,
             weight_decay: self.weight_decay,

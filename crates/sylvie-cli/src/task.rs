@@ -19,8 +19,17 @@ use crate::{config, partitioned, without_effect};
 
 /// Settings that do not change what an epoch computes. Data may have moved: that they are the same is
 /// checked.
-const HARMLESS: [&str; 8] =
-    ["epochs", "patience", "checkpoint_every", "threads", "link", "data", "format", "partition"];
+const HARMLESS: [&str; 9] = [
+    "epochs",
+    "patience",
+    "checkpoint_every",
+    "threads",
+    "halo",
+    "link",
+    "data",
+    "format",
+    "partition",
+];
 
 /// The settings of a run, and what they name.
 #[derive(Debug)]
@@ -89,6 +98,7 @@ impl Task {
             }
         }
         without_effect::check(&args.flags, &settings)?;
+        without_effect::check_machine(&args.flags, &args.device)?;
         let machine = args.device.kind();
         if let (Some(checkpoint), Some(before)) = (&resume, before) {
             check_same(&before, &settings, checkpoint)?;

@@ -8,9 +8,11 @@ use sylvie::data::{SplitRule, has_own_split};
 use sylvie::gnn::ModelKind;
 use sylvie::lowbit::{MetadataType, Width};
 use sylvie::partition::{Method, NodeOrder, Objective};
-use sylvie::pipeline::{ExchangePolicy, Scope};
+use sylvie::pipeline::{ExchangePolicy, HaloRows, Scope};
+use sylvie::tensor::Gather;
 
 use crate::console::counted;
+use crate::devices::Machine;
 use crate::exchange::{ExchangeSettings, Widths};
 use crate::flags::{DataFlags, RunFlags};
 use crate::settings::RunSettings;
@@ -28,6 +30,7 @@ struct Idle {
 /// The first of them, with the reason.
 pub(crate) fn check(flags: &RunFlags, settings: &RunSettings) -> Result<()> {
     let others = [of_network(flags, settings), of_parts(flags, settings), of_link(flags, settings)];
+    let others = others.into_iter().chain(of_gather(flags, settings));
     let exchange = of_one_part(flags, settings).into_iter().chain(of_exchange(flags, settings));
     match exchange.chain(others).find(|idle| idle.is_met) {
         None => check_objective(flags.objective, settings)?,
@@ -105,7 +108,7 @@ fn of_parts(flags: &RunFlags, settings: &RunSettings) -> Idle {
 
 /// What is said of an exchange that nobody is there for. A preset may be named: it is what runs on several parts are
 /// compared by.
-fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 12] {
+fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 13] {
     let (given, default) = (&flags.exchange, ExchangeSettings::default());
     let is_alone = settings.parts == 1;
     // Own rows go through the codec all the same where all rows do.
@@ -134,6 +137,7 @@ fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 12] {
         idle("--smooth", alone(differs(given.smooth, default.smooth))),
         idle("--overlap", alone(differs(given.overlap, default.overlap))),
         idle("--link", alone(differs(given.link, default.link))),
+        idle("--halo", alone(differs(given.halo, default.halo))),
     ]
 }
 
@@ -151,7 +155,43 @@ fn of_link(flags: &RunFlags, settings: &RunSettings) -> Idle {
     }
 }
 
-fn of_exchange(flags: &RunFlags, settings: &RunSettings) -> [Idle; 3] {
+fn of_gather(flags: &RunFlags, settings: &RunSettings) -> [Idle; 2] {
+    let is_given = differs(flags.gather, Gather::F32);
+    let is_attention = settings.model == ModelKind::Gat;
+    let is_kept = !is_attention && settings.layers - settings.linear_layers == 1;
+    [
+        Idle {
+            is_met: is_given && is_attention,
+            flag: "--gather",
+            reason: "with --model gat: attention gathers f32".to_owned(),
+        },
+        Idle {
+            is_met: is_given && is_kept,
+            flag: "--gather",
+            reason: "with one graph layer: its sum over neighbours is taken once, in f32"
+                .to_owned(),
+        },
+    ]
+}
+
+/// Refuses flags of `train` that have no effect on devices.
+///
+/// # Errors
+/// The first of them, with the reason.
+pub(crate) fn check_machine(flags: &RunFlags, machine: &Machine) -> Result<()> {
+    if *machine == Machine::Cpu {
+        return Ok(());
+    }
+    if differs(flags.gather, Gather::F32) {
+        bail!("--gather has no effect with --device {machine}: devices gather f32");
+    }
+    if differs(flags.exchange.halo, HaloRows::F32) {
+        bail!("--halo has no effect with --device {machine}: devices decode rows as they come");
+    }
+    Ok(())
+}
+
+fn of_exchange(flags: &RunFlags, settings: &RunSettings) -> [Idle; 4] {
     let (given, policy) = (&flags.exchange, settings.exchange.policy());
     let default = ExchangePolicy::full_precision();
     let codecs = || policy.forward.iter().chain(&policy.backward);
@@ -168,6 +208,12 @@ fn of_exchange(flags: &RunFlags, settings: &RunSettings) -> [Idle; 3] {
             flag: "--metadata",
             reason: "at these widths: only rows of 1, 2, 4 or 8 bits have a zero point and a scale"
                 .to_owned(),
+        },
+        Idle {
+            is_met: differs(given.halo, HaloRows::F32)
+                && !policy.forward.iter().any(|codec| codec.width.is_quantized()),
+            flag: "--halo",
+            reason: "at these widths: only rows of 1, 2, 4 or 8 bits are packed".to_owned(),
         },
         Idle {
             is_met: differs(given.scope, Scope::Boundary) && is_exact,
@@ -205,6 +251,9 @@ mod tests {
             ("--model gcn --heads 1", "--heads has no effect with --model gcn:"),
             ("--preset vanilla --metadata f32", "--metadata has no effect at these widths:"),
             ("--bits f16,bf16 --metadata f16", "--metadata has no effect"),
+            ("--bits f16 --bits-backward 1 --halo packed", "--halo has no effect at these widths:"),
+            ("--model gat --gather bf16", "--gather has no effect with --model gat:"),
+            ("--linear-layers 2 --gather bf16", "--gather has no effect with one graph layer:"),
             ("--bits f32 --scope all", "--scope all has no effect with --bits f32:"),
             ("--partitioner fennel --objective cut", "--objective has no effect with"),
             ("--partition there --order cluster", "--order has no effect with --partition:"),
@@ -234,6 +283,8 @@ mod tests {
             "--bits f32 --bits-backward 4 --metadata f16 --scope all",
             "--partitioner metis --objective cut",
             "--order given",
+            "--gather bf16 --halo packed",
+            "--model gat --gather f32 --bits f32 --halo f32",
             "--smooth-decay 0.95 --heads 4 --metadata bf16 --scope boundary --order auto",
             "--partitioner random --objective volume --bits f32",
             "--preset quantize-all --bits f32",
@@ -252,7 +303,8 @@ mod tests {
     #[test]
     fn a_file_may_hold_what_has_no_effect() {
         let file = "smooth_decay = 0.5\nheads = 8\nmetadata = 'f32'\nbits = 'f32'\n\
-                    partitioner = 'random'\nobjective = 'cut'\norder = 'given'\npartition = 'there'";
+                    partitioner = 'random'\nobjective = 'cut'\norder = 'given'\npartition = 'there'\n\
+                    halo = 'packed'";
         assert_eq!(said("", file), "");
         let alone =
             "parts = 1\nlink = '1Gbps'\noverlap = true\nsplit = 'random:0.5,0.1'\nsplit_index = 1";

@@ -74,6 +74,8 @@ impl<M: Messages> Backend for CudaBackend<M> {
     type Sparse = CudaSparse;
     type Adjacency = CudaAdjacency;
     type Index = CudaIndex;
+    /// Decoded: no kernel sums packed rows.
+    type Packed = CudaMatrix;
 
     fn zeros(&self, n_rows: usize, n_cols: usize) -> CudaMatrix {
         CudaMatrix::zeros(&self.device, n_rows, n_cols)
@@ -148,6 +150,30 @@ impl<M: Messages> Backend for CudaBackend<M> {
         out: &mut CudaMatrix,
     ) {
         aggregate::aggregate(block, column_scale, x, out);
+    }
+    fn aggregate_packed(
+        &self,
+        block: &CudaAdjacency,
+        column_scale: Option<&CudaMatrix>,
+        x: &CudaMatrix,
+        out: &mut CudaMatrix,
+    ) {
+        self.aggregate(block, column_scale, x, out);
+    }
+    fn packed_dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &CudaIndex,
+        x: &CudaMatrix,
+    ) -> CudaMatrix {
+        self.dropped(rate, draws, keys, x)
+    }
+    fn packed_shape(&self, x: &CudaMatrix) -> (usize, usize) {
+        self.shape(x)
+    }
+    fn unpacked(&self, x: &CudaMatrix) -> CudaMatrix {
+        self.copy(x)
     }
     fn aggregate_transposed(
         &self,

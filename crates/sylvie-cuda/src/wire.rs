@@ -105,6 +105,17 @@ impl<M: Messages> Wire for CudaBackend<M> {
         }))
     }
 
+    fn packed_rows(
+        &self,
+        codec: RowCodec,
+        message: &M::Bytes,
+        (n_rows, n_cols): (usize, usize),
+    ) -> Result<CudaMatrix, DecodeError> {
+        let mut rows = CudaMatrix::new(self.device(), n_rows, n_cols);
+        self.decode_rows(codec, message, &mut rows)?;
+        Ok(rows)
+    }
+
     fn decode_add_rows(
         &self,
         codec: RowCodec,

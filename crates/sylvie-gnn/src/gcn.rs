@@ -5,7 +5,7 @@
 use sylvie_tensor::{Backend, Mode};
 
 use crate::factors::ColumnFactors;
-use crate::input::{Context, LayerRows};
+use crate::input::{Context, Input, LayerRows};
 use crate::neighbours::{self, PartialSum, SavedSum, SumBackward, Weighting};
 
 pub(crate) const WEIGHTING: Weighting = Weighting::Symmetric;
@@ -33,7 +33,7 @@ pub(crate) fn begin<B: Backend>(
 pub(crate) fn add_block<B: Backend>(
     ctx: Context<'_, B>,
     block: usize,
-    halo: &B::Matrix,
+    halo: &Input<B>,
     factors: Option<&ColumnFactors<B>>,
     partial: &mut GcnPartial<B>,
 ) {

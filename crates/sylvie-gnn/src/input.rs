@@ -28,6 +28,8 @@ pub enum Input<B: Backend> {
     Dense(Arc<B::Matrix>),
     /// Raw sparse features.
     Sparse(Arc<B::Sparse>),
+    /// Halo rows as they came: GCN and SAGE sum them, nobody multiplies them.
+    Packed(Arc<B::Packed>),
 }
 
 impl<B: Backend> Clone for Input<B> {
@@ -35,9 +37,12 @@ impl<B: Backend> Clone for Input<B> {
         match self {
             Self::Dense(matrix) => Self::Dense(Arc::clone(matrix)),
             Self::Sparse(matrix) => Self::Sparse(Arc::clone(matrix)),
+            Self::Packed(rows) => Self::Packed(Arc::clone(rows)),
         }
     }
 }
+
+const PACKED_PRODUCT: &str = "packed rows are summed, not multiplied";
 
 impl<B: Backend> Input<B> {
     /// Wraps a dense matrix.
@@ -51,6 +56,7 @@ impl<B: Backend> Input<B> {
         match self {
             Self::Dense(x) => backend.matmul(x, w, mode, out),
             Self::Sparse(x) => backend.sparse_matmul(x, w, mode, out),
+            Self::Packed(_) => panic!("{PACKED_PRODUCT}"),
         }
     }
 
@@ -69,6 +75,7 @@ impl<B: Backend> Input<B> {
                 backend.sparse_matmul(x, w, mode, out);
                 backend.add_bias(bias, out);
             }
+            Self::Packed(_) => panic!("{PACKED_PRODUCT}"),
         }
     }
 
@@ -77,6 +84,7 @@ impl<B: Backend> Input<B> {
         match self {
             Self::Dense(x) => backend.matmul_tn(x, dy, mode, out),
             Self::Sparse(x) => backend.sparse_matmul_tn(x, dy, mode, out),
+            Self::Packed(_) => panic!("{PACKED_PRODUCT}"),
         }
     }
 
@@ -93,6 +101,7 @@ impl<B: Backend> Input<B> {
         match self {
             Self::Dense(x) => Self::dense(backend.dropped(rate, draws, keys, x)),
             Self::Sparse(x) => Self::Sparse(Arc::new(backend.sparse_dropout(rate, draws, keys, x))),
+            Self::Packed(x) => Self::Packed(Arc::new(backend.packed_dropped(rate, draws, keys, x))),
         }
     }
 }

@@ -73,18 +73,16 @@ pub(crate) enum SavedSum<B: Backend> {
 /// The sum over own rows, of all that there is where the part has no halo.
 ///
 /// # Panics
-/// If rows are sparse.
+/// If rows are sparse or packed.
 fn begin_rows<B: Backend>(
     ctx: Context<'_, B>,
     weighting: Weighting,
     own: &Input<B>,
 ) -> PartialSum<B> {
-    let Input::Dense(own) = own else {
-        panic!("sparse rows enter sums of rows as a kept aggregate")
-    };
     let row = ctx.structure.halo.is_empty().then(|| weighting.row(ctx));
     let factors = SumFactors { row, ..weighting.own(ctx) };
     let structure = ctx.structure;
+    let own = dense(own);
     PartialSum::Rows(ctx.backend.aggregated(&structure.own, factors, own, structure.n_local))
 }
 
@@ -108,26 +106,48 @@ pub(crate) fn begin<B: Backend>(
 }
 
 /// Adds a block's rows.
+///
+/// # Panics
+/// If they are sparse.
 pub(crate) fn add_block<B: Backend>(
     ctx: Context<'_, B>,
     weighting: Weighting,
     block: usize,
-    rows: &B::Matrix,
+    rows: &Input<B>,
     factors: Option<&ColumnFactors<B>>,
     partial: &mut PartialSum<B>,
 ) {
     let edges = &ctx.structure.halo[block].edges;
-    let column = weighting.halo(ctx, block, factors);
+    let (column, n_local) = (weighting.halo(ctx, block, factors), ctx.structure.n_local);
     let sum = match partial {
         PartialSum::Rows(sum) => sum,
         PartialSum::Products { halo: Some(sum), .. } => sum,
-        PartialSum::Products { halo, .. } => {
-            let factors = SumFactors { column, own: None, row: None };
-            *halo = Some(ctx.backend.aggregated(edges, factors, rows, ctx.structure.n_local));
-            return;
-        }
+        PartialSum::Products { halo, .. } => match rows {
+            Input::Packed(rows) => {
+                let n_cols = ctx.backend.packed_shape(rows).1;
+                halo.insert(ctx.backend.zeros(n_local, n_cols))
+            }
+            _ => {
+                let factors = SumFactors { column, own: None, row: None };
+                *halo = Some(ctx.backend.aggregated(edges, factors, dense(rows), n_local));
+                return;
+            }
+        },
     };
-    ctx.backend.aggregate(edges, column, rows, sum);
+    match rows {
+        Input::Packed(rows) => ctx.backend.aggregate_packed(edges, column, rows, sum),
+        _ => ctx.backend.aggregate(edges, column, dense(rows), sum),
+    }
+}
+
+/// # Panics
+/// If rows are sparse or packed.
+fn dense<B: Backend>(rows: &Input<B>) -> &B::Matrix {
+    match rows {
+        Input::Dense(rows) => rows,
+        Input::Sparse(_) => panic!("sparse rows enter sums of rows as a kept aggregate"),
+        Input::Packed(_) => panic!("packed rows where only halo rows are"),
+    }
 }
 
 /// The sums of rows, all of which were added.
@@ -155,7 +175,7 @@ pub(crate) fn aggregate<'a, B: Backend>(
 ) -> B::Matrix {
     let mut sum = begin_rows(ctx, weighting, own);
     for (block, rows) in blocks.enumerate() {
-        add_block(ctx, weighting, block, &rows, None, &mut sum);
+        add_block(ctx, weighting, block, &Input::dense(rows), None, &mut sum);
     }
     finish_rows(ctx, weighting, sum)
 }

@@ -201,8 +201,8 @@ impl Network {
         let keys = &ctx.structure.halo[block].keys;
         let halo = halo.dropped(ctx.backend, ctx.row_dropout(), keys);
         match &mut partial.state {
-            PartialState::Gcn(state) => gcn::add_block(ctx, block, dense(&halo), factors, state),
-            PartialState::Sage(state) => sage::add_block(ctx, block, dense(&halo), factors, state),
+            PartialState::Gcn(state) => gcn::add_block(ctx, block, &halo, factors, state),
+            PartialState::Sage(state) => sage::add_block(ctx, block, &halo, factors, state),
             PartialState::Gat(state) => {
                 gat::add_block(ctx, weights.layer(partial.layer), block, halo, factors, state);
             }
@@ -297,12 +297,5 @@ impl Network {
         let n_tensors = self.config.tensors(layer).len();
         let has_norm = self.config.tensors(layer).iter().any(|spec| spec.name == "ln_w");
         if has_norm { n_tensors - 2 } else { n_tensors }
-    }
-}
-
-fn dense<B: Backend>(rows: &Input<B>) -> &B::Matrix {
-    match rows {
-        Input::Dense(matrix) => matrix,
-        Input::Sparse(_) => panic!("sparse rows enter GCN and SAGE as a kept aggregate"),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn begin<B: Backend>(
 pub(crate) fn add_block<B: Backend>(
     ctx: Context<'_, B>,
     block: usize,
-    halo: &B::Matrix,
+    halo: &Input<B>,
     factors: Option<&ColumnFactors<B>>,
     partial: &mut SagePartial<B>,
 ) {

@@ -155,6 +155,33 @@ impl RowCodec {
         Ok(())
     }
 
+    /// Reads and checks the zero point and the scale of each row of a message: `out[i]` is those of row
+    /// `i`, whose code `k` then stands for `out[i][0] + k * out[i][1]`, rounded after each operation.
+    ///
+    /// # Shapes
+    /// `out`: one pair a row, which also says how many rows of `n_cols` columns the message must have.
+    /// # Cost
+    /// One read of the metadata; no allocation.
+    /// # Errors
+    /// As [`Self::decode_rows`]; pairs of rows before the one named have then been assigned.
+    /// # Panics
+    /// If rows have no levels at this width.
+    pub fn read_row_levels(
+        &self,
+        message: &[u8],
+        n_cols: usize,
+        out: &mut [[f32; 2]],
+    ) -> Result<(), DecodeError> {
+        assert!(self.width.is_quantized(), "levels of rows of width {}", self.width);
+        self.check_len(message, out.len(), n_cols)?;
+        let metadata = message.chunks_exact(self.row_metadata_bytes());
+        for (row_idx, (pair, bytes)) in out.iter_mut().zip(metadata).enumerate() {
+            let Levels { zero, scale } = self.read_levels(bytes, row_idx)?;
+            *pair = [zero, scale];
+        }
+        Ok(())
+    }
+
     /// Reads and checks the zero point and the scale of a row.
     ///
     /// # Errors

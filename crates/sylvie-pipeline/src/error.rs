@@ -6,6 +6,7 @@ use sylvie_comm::CommError;
 use sylvie_gnn::ConfigError;
 use sylvie_lowbit::{DecodeError, EncodeError};
 use sylvie_random::Pass;
+use sylvie_tensor::Gather;
 
 use crate::policy::PolicyError;
 
@@ -33,6 +34,12 @@ pub enum TrainError {
     /// The exchange cannot be as it was asked for.
     #[error("the exchange cannot be as it was asked for")]
     Policy(#[from] PolicyError),
+    /// The backend has no sums over such rows.
+    #[error("sums over neighbours cannot gather {gather} rows on this machine; take f32")]
+    Gather {
+        /// The rows asked for.
+        gather: Gather,
+    },
     /// The system refused a thread.
     #[error("rank {rank}: no thread to compute on")]
     Thread {

@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::instruments::{Activity, Instruments, Lane, Watch};
 use crate::pace::Pace;
 use crate::part_data::PartData;
-use crate::policy::{ExchangePolicy, Memory};
+use crate::policy::{ExchangePolicy, HaloRows, Memory};
 use crate::schedule::{Stage as Third, Step, plan_forward};
 use crate::slots::Slots;
 use crate::stage::Stage;
@@ -134,7 +134,7 @@ where
     let watch = Watch::new(instruments, comm.rank());
     let n_layers = model.n_layers();
     let (n_slots, memory) = (Slots::<B>::count(n_layers), Memory::All);
-    let needs = CommNeeds { seed: 0, n_slots, memory, is_alike: true };
+    let needs = CommNeeds { seed: 0, n_slots, halo: HaloRows::F32, memory, is_alike: true };
     with_communication((backend, comm), instruments, needs, |handle| {
         let (purpose, policy) = (Purpose::Evaluation, ExchangePolicy::full_precision());
         let pace = Pace {

@@ -30,7 +30,9 @@ pub use error::TrainError;
 pub use evaluation::{Prediction, Scores, evaluate, predict};
 pub use instruments::{Activity, Clock, Instruments, Lane, Span, Tracer};
 pub use part_data::{PartData, RankInput};
-pub use policy::{Directions, ExchangePolicy, Memory, PolicyError, Schedule, Scope, UnknownWord};
+pub use policy::{
+    Directions, ExchangePolicy, HaloRows, Memory, PolicyError, Schedule, Scope, UnknownWord,
+};
 pub use preset::Preset;
 pub use record::{EpochRecord, Observer, ObserverError, RankTimes};
 pub use schedule::{AfterUse, Parts, Stage, Step, plan_epoch, plan_forward};

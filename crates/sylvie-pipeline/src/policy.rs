@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sylvie_gnn::ModelConfig;
+use sylvie_gnn::{ModelConfig, ModelKind};
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_random::Pass;
 
@@ -62,6 +62,16 @@ pub enum Memory {
     /// The rows of one remote part: fetched, aggregated and dropped before the next (SAR). Raw features
     /// are fetched at once before the first epoch, and attention keeps them.
     Sequential,
+}
+
+/// How halo rows of 1, 2, 4 or 8 bits lie in memory until a layer sums them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HaloRows {
+    /// Decoded to f32 as they come.
+    #[default]
+    F32,
+    /// As they came: they are decoded in registers, once an edge. The bits are the same.
+    Packed,
 }
 
 /// Which rows go through the codec.
@@ -126,6 +136,8 @@ pub struct ExchangePolicy {
     pub smooth_decay: f32,
     /// Which rows go through the codec.
     pub scope: Scope,
+    /// How halo rows lie in memory; those of other widths, and rows in evaluations, are f32.
+    pub halo: HaloRows,
     /// Whether a synchronous schedule computes what needs own rows alone while the halo travels.
     pub overlap: bool,
 }
@@ -145,6 +157,7 @@ impl ExchangePolicy {
             smooth: None,
             smooth_decay: 0.95,
             scope: Scope::Boundary,
+            halo: HaloRows::F32,
             overlap: false,
         }
     }
@@ -215,7 +228,9 @@ impl ExchangePolicy {
         if !(0.0..1.0).contains(&self.smooth_decay) {
             return Err(PolicyError::Decay { found: self.smooth_decay });
         }
-        match self.conflicts().into_iter().find(|conflict| conflict.is_met) {
+        let mut conflicts =
+            self.conflicts().into_iter().chain(self.conflicts_of_packed(model.kind));
+        match conflicts.find(|conflict| conflict.is_met) {
             None => Ok(()),
             Some(Conflict { what, with, reason, .. }) => {
                 Err(PolicyError::Conflict { what, with, reason })
@@ -226,7 +241,6 @@ impl ExchangePolicy {
     fn conflicts(&self) -> [Conflict; 8] {
         let is_async = self.schedule == Schedule::Async;
         let is_sequential = self.memory == Memory::Sequential;
-        let conflict = |is_met, what, with, reason| Conflict { is_met, what, with, reason };
         [
             conflict(
                 self.staleness > 0 && !is_async,
@@ -278,6 +292,41 @@ impl ExchangePolicy {
             ),
         ]
     }
+
+    fn conflicts_of_packed(&self, kind: ModelKind) -> [Conflict; 3] {
+        let is_packed = self.halo == HaloRows::Packed;
+        let smooths_rows = self.smooth.is_some_and(|smooth| smooth.include(Pass::Forward));
+        let what = "--halo packed";
+        [
+            conflict(
+                is_packed && kind == ModelKind::Gat,
+                what,
+                "--model gat",
+                "attention multiplies halo rows by weights before it gathers them",
+            ),
+            conflict(
+                is_packed && self.boundary_sampling.is_some(),
+                what,
+                "--boundary-sampling",
+                "rows that were not drawn have no bits",
+            ),
+            conflict(
+                is_packed && smooths_rows,
+                what,
+                "--smooth",
+                "an average of rows takes more than their bits",
+            ),
+        ]
+    }
+}
+
+const fn conflict(
+    is_met: bool,
+    what: &'static str,
+    with: &'static str,
+    reason: &'static str,
+) -> Conflict {
+    Conflict { is_met, what, with, reason }
 }
 
 struct Conflict {
@@ -393,4 +442,5 @@ words!(
     "features" => Self::Features, "gradients" => Self::Gradients, "both" => Self::Both
 );
 words!(Memory, "memory", "all" => Self::All, "sequential" => Self::Sequential);
+words!(HaloRows, "halo rows", "f32" => Self::F32, "packed" => Self::Packed);
 words!(Scope, "scope", "boundary" => Self::Boundary, "all" => Self::All);

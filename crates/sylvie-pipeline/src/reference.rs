@@ -15,7 +15,7 @@ use sylvie_graph::{
     clean_edges,
 };
 use sylvie_partition::build_parts;
-use sylvie_tensor::{CpuBackend, Wire};
+use sylvie_tensor::{CpuBackend, Gather, Wire};
 
 use crate::communication::with_communication;
 use crate::error::TrainError;
@@ -105,6 +105,7 @@ fn settings(case: &Value, layers: &Value) -> TrainSettings {
     TrainSettings {
         model,
         exchange: policy(case),
+        gather: Gather::F32,
         n_epochs: 8,
         learning_rate: 0.01,
         weight_decay: 0.0,

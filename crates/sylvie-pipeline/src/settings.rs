@@ -1,6 +1,7 @@
 //! The settings of a run.
 
 use sylvie_gnn::{ClassWeights, Metric, ModelConfig};
+use sylvie_tensor::Gather;
 
 use crate::policy::ExchangePolicy;
 
@@ -22,6 +23,9 @@ pub struct TrainSettings {
     pub model: ModelConfig,
     /// What crosses the split, when, and at which precision.
     pub exchange: ExchangePolicy,
+    /// Rows that training's sums over neighbours gather, after the first layer's, which is taken once.
+    /// Evaluations gather f32.
+    pub gather: Gather,
     /// Epochs at most.
     pub n_epochs: u32,
     /// Adam's learning rate.
@@ -43,12 +47,13 @@ pub struct TrainSettings {
 }
 
 impl TrainSettings {
-    /// A hundred epochs with Adam at a rate of 0.01, seed 1, all classes alike, accuracy every five epochs and no early end.
+    /// A hundred epochs with Adam at a rate of 0.01, f32 throughout, seed 1, all classes alike, accuracy every five epochs and no early end.
     #[must_use]
     pub fn new(model: ModelConfig, exchange: ExchangePolicy) -> Self {
         Self {
             model,
             exchange,
+            gather: Gather::F32,
             n_epochs: 100,
             learning_rate: 0.01,
             weight_decay: 0.0,

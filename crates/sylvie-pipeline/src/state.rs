@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sylvie_gnn::{Input, ModelConfig, Moments};
 use sylvie_tensor::Wire;
 
-use crate::communication::{Arrived, Averages};
+use crate::communication::Arrived;
 use crate::evaluation::Scores;
 use crate::record::ObserverError;
 use crate::sample::Sample;
@@ -161,7 +161,11 @@ impl HaloState {
             Arrived::Nothing => None,
             Arrived::Boundary(rows) => Some(KeptRows::Boundary(HostRows::download(backend, rows))),
             Arrived::Halo { blocks, sample } => {
-                let rows = |rows: &Input<B>| HostRows::download(backend, Averages::dense(rows));
+                let rows = |rows: &Input<B>| match rows {
+                    Input::Dense(rows) => HostRows::download(backend, rows),
+                    Input::Packed(rows) => HostRows::download(backend, &backend.unpacked(rows)),
+                    Input::Sparse(_) => panic!("sparse rows in an exchange"),
+                };
                 let blocks = blocks.iter().map(|(block, input)| (*block, rows(input))).collect();
                 let sampled_in = sample.as_ref().map(|sample| sample.epoch);
                 Some(KeptRows::Halo { blocks, sampled_in })

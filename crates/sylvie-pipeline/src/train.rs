@@ -241,12 +241,15 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let full = RowCodec::new(Width::F32);
     let is_full = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
     let is_alike = is_full && policy.boundary_sampling.is_none();
-    CommNeeds { seed: settings.seed, n_slots, memory: policy.memory, is_alike }
+    let (halo, memory) = (policy.halo, policy.memory);
+    CommNeeds { seed: settings.seed, n_slots, halo, memory, is_alike }
 }
 
 /// A run's state on the compute thread of one rank.
 pub(crate) struct Run<'a, B: Wire> {
     backend: &'a B,
+    /// With the sums over neighbours that training takes.
+    summing: B,
     watch: Watch<'a>,
     settings: &'a TrainSettings,
     input: Cow<'a, RankInput>,
@@ -284,6 +287,8 @@ impl<'a, B: Wire> Run<'a, B> {
         let model = &settings.model;
         let network = Network::new(model.clone())?;
         settings.exchange.check(model)?;
+        let gather = settings.gather;
+        let summing = backend.gathering(gather).ok_or(TrainError::Gather { gather })?;
         let training = Stage::new(backend, comm, model, &input.training, 0)?;
         let evaluation = match &input.evaluation {
             Some(data) => Some(Arc::new(Stage::new(backend, comm, model, data, 1)?)),
@@ -305,6 +310,7 @@ impl<'a, B: Wire> Run<'a, B> {
         Ok(Self {
             adam: Adam::new(backend, model, settings.learning_rate, settings.weight_decay),
             backend,
+            summing,
             watch: Watch::new(instruments, comm.rank()),
             settings,
             input,

@@ -3,6 +3,8 @@
 use sylvie_graph::{Block, SparseMatrix};
 use sylvie_random::Family;
 
+use crate::gathering::Gather;
+
 /// Whether a result replaces what the output holds or is added to it.
 ///
 /// # Example
@@ -190,6 +192,21 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Adjacency: Send + Sync + 'static;
     /// A list of 32-bit numbers: rows, classes or random keys.
     type Index: Send + Sync + 'static;
+    /// Rows as their codec packed them, on a backend whose sums over neighbours decode them; else a matrix.
+    type Packed: Send + Sync + 'static;
+
+    /// This backend with sums over neighbours that gather such rows; nothing where it has none.
+    ///
+    /// With [`Gather::Bf16`] [`Backend::aggregate`], [`Backend::aggregated`] and their transposes round what
+    /// they gather, with [`Backend::aggregate`] times the column's factor, to bf16 (to nearest, ties to even)
+    /// and add it in f32; a row's own term is not rounded. Blocks with few edges a row are summed in f32:
+    /// which ones is up to the backend, and follows from the block alone. Attention gathers f32.
+    ///
+    /// # Cost
+    /// Both share threads and memory.
+    fn gathering(&self, gather: Gather) -> Option<Self> {
+        (gather == Gather::F32).then(|| self.clone())
+    }
 
     /// A matrix of zeros.
     fn zeros(&self, n_rows: usize, n_cols: usize) -> Self::Matrix;
@@ -295,6 +312,26 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Matrix,
         out: &mut Self::Matrix,
     );
+    /// [`Backend::aggregate`] of [`Backend::unpacked`] rows, bit for bit.
+    fn aggregate_packed(
+        &self,
+        block: &Self::Adjacency,
+        column_scale: Option<&Self::Matrix>,
+        x: &Self::Packed,
+        out: &mut Self::Matrix,
+    );
+    /// `x` after [`Backend::dropout`], which is done once.
+    fn packed_dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Self::Index,
+        x: &Self::Packed,
+    ) -> Self::Packed;
+    /// Rows and columns of packed rows.
+    fn packed_shape(&self, x: &Self::Packed) -> (usize, usize);
+    /// Packed rows as floats.
+    fn unpacked(&self, x: &Self::Packed) -> Self::Matrix;
     /// `out[u] += column_scale[u] * sum over the block's edges (u, v) of dy[v]`, in row order: the
     /// backward of [`Backend::aggregate`].
     ///

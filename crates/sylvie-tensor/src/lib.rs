@@ -20,10 +20,12 @@
 
 mod backend;
 mod cpu;
+mod gathering;
 mod wire;
 
 pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors};
-pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuSparse};
+pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuPacked, CpuSparse};
+pub use gathering::{Gather, UnknownGather};
 pub use wire::Wire;
 
 /// The README's example, compiled and run.

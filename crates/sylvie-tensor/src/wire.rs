@@ -89,6 +89,20 @@ pub trait Wire: Backend {
         out: &mut Self::Matrix,
     ) -> Result<(), DecodeError>;
 
+    /// The rows of a message, checked and still packed: [`Backend::unpacked`] gives what
+    /// [`Wire::decode_rows`] assigns. The message is not needed any more.
+    ///
+    /// # Errors
+    /// As [`Wire::decode_rows`].
+    /// # Panics
+    /// If the codec is none of 1, 2, 4 or 8 bits.
+    fn packed_rows(
+        &self,
+        codec: RowCodec,
+        message: &Self::Bytes,
+        shape: (usize, usize),
+    ) -> Result<Self::Packed, DecodeError>;
+
     /// Decodes a message and adds row `i` to `out[rows[i]]`, for each `i` in turn.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ fn every_flag_is_taken_and_lands_in_the_settings() {
             "--preset pipegcn --smooth features --smooth-decay 0.5",
             &[("smooth", "'features'"), ("smooth_decay", "0.5")],
         ),
+        ("--halo packed --gather bf16", &[("halo", "'packed'"), ("gather", "'bf16'")]),
         ("--link 10GB/S,20US", &[("link", "'10Gbps,20us'")]),
         ("--parts 3 --link 1Gbps,ranks-per-host=2", &[("link", "'1Gbps,ranks-per-host=2'")]),
     ];
@@ -78,6 +79,12 @@ fn what_cannot_be_combined_is_refused_before_anything_is_touched() {
         ("--linear-layers 1 --bits-backward 4,2", "1 layers are exchanged"),
         ("--staleness-scope gradients", "--staleness-scope cannot be combined"),
         ("--preset sylvie-a --smooth-decay 0.5", "--smooth-decay has no effect without --smooth"),
+        ("--model gat --halo packed", "--halo packed cannot be combined with --model gat"),
+        ("--preset bns-gcn --bits 1 --halo packed", "cannot be combined with --boundary-sampling"),
+        ("--preset vanilla --halo packed", "--halo has no effect at these widths"),
+        ("--device cuda --halo packed", "--halo has no effect with --device cuda"),
+        ("--device cuda:1 --gather bf16", "--gather has no effect with --device cuda:1"),
+        ("--layers 1 --gather bf16", "--gather has no effect with one graph layer"),
         ("--model sage --heads 2", "--heads has no effect with --model sage"),
     ] {
         let (status, line) = fail(&format!("train --data nowhere --out {} {words}", out.display()));
@@ -97,6 +104,8 @@ fn what_cannot_be_combined_is_refused_before_anything_is_touched() {
         ("--smooth all", "none, features, gradients, both"),
         ("--smooth-decay 1", "not in [0, 1)"),
         ("--scope halo", "--scope"),
+        ("--halo 1", "--halo"),
+        ("--gather f16", "allowed are f32 and bf16"),
         ("--overlap=perhaps", "--overlap"),
         ("--bits 1,3", "--bits"),
         ("--bits-forward ,", "--bits-forward"),

@@ -1,9 +1,9 @@
 //! Whole messages: gathering, selecting, adding, and shapes without rows or columns.
 
 use proptest::prelude::*;
-use sylvie_lowbit::{MetadataType, RowCodec, Width};
+use sylvie_lowbit::{DecodeError, MetadataType, RowCodec, Width};
 
-use crate::{all_codecs, decode, draws, encode};
+use crate::{all_codecs, decode, draws, encode, metadata, quantized_codecs};
 
 fn matrix(n_rows: usize, n_cols: usize) -> Vec<f32> {
     (0..n_rows * n_cols).map(|i| ((i * 7919) % 1009) as f32 / 500.0 - 1.0).collect()
@@ -129,4 +129,34 @@ fn half_precision_rounds_to_nearest_even() {
     let codec = RowCodec::new(Width::Bf16);
     let message = encode(codec, &x, 1, 1).expect("finite");
     assert_eq!(decode(codec, &message, 1, 3), Ok(vec![1.0, 1.0 + 2.0 * ulp, 1.0 + ulp]));
+}
+
+/// Whoever reads codes by itself decodes them with these pairs.
+#[test]
+fn levels_and_codes_are_what_is_decoded() {
+    let (n_rows, n_cols) = (11, 24);
+    for codec in quantized_codecs() {
+        let message = encode(codec, &matrix(n_rows, n_cols), n_rows, 5).expect("finite");
+        let mut levels = vec![[f32::NAN; 2]; n_rows];
+        codec.read_row_levels(&message, n_cols, &mut levels).expect("just encoded");
+        let decoded = decode(codec, &message, n_rows, n_cols).expect("just encoded");
+        let (bits, payload) = (codec.width.bits(), &message[codec.metadata_bytes(n_rows)..]);
+        for (row, &[zero, scale]) in levels.iter().enumerate() {
+            assert_eq!((zero, scale), metadata(codec, &message, row));
+            let payload = &payload[row * codec.row_payload_bytes(n_cols)..];
+            for column in 0..n_cols {
+                let byte = payload[column * bits / 8];
+                let code = u32::from(byte >> (column * bits % 8)) & ((1 << bits) - 1);
+                let value = zero + code as f32 * scale;
+                assert_eq!(value, decoded[row * n_cols + column], "{codec:?}");
+            }
+        }
+        let refused = |message: &[u8]| {
+            codec.read_row_levels(message, n_cols, &mut [[0.0; 2]; 11]).expect_err("a bad message")
+        };
+        let mut bad = message.clone();
+        bad[9 * codec.row_metadata_bytes()..][..codec.metadata.bytes()].fill(0xff);
+        assert_eq!(refused(&bad), DecodeError::InvalidMetadata { row: 9 });
+        assert!(matches!(refused(&message[1..]), DecodeError::WrongLength { .. }));
+    }
 }

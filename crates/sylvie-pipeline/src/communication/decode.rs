@@ -1,5 +1,7 @@
 //! Rows that come to a rank.
 
+use std::sync::Arc;
+
 use sylvie_comm::{Communicator, Received};
 use sylvie_gnn::Input;
 use sylvie_lowbit::DecodeError;
@@ -8,6 +10,7 @@ use sylvie_tensor::Wire;
 use super::Call;
 use super::exchange::Exchanger;
 use crate::error::TrainError;
+use crate::policy::HaloRows;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::{ExchangePlan, Stage};
@@ -23,25 +26,30 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         messages: impl Iterator<Item = (usize, Received<B::Bytes>)>,
     ) -> Result<Vec<(usize, Input<B>)>, TrainError> {
         let (backend, rank) = (self.backend, self.comm.rank());
+        let is_packed = self.halo == HaloRows::Packed && call.codec.width.is_quantized();
         let mut blocks = Vec::new();
         for (block, Received { peer, buffer }) in messages {
             let n_rows = stage.plan.halo[block].ids.len();
-            let (rows, decoded) = match sample {
+            let rows = match sample {
+                None if is_packed => {
+                    let rows = backend.packed_rows(call.codec, &buffer, (n_rows, n_cols));
+                    rows.map(|rows| Input::Packed(Arc::new(rows)))
+                }
                 None => {
                     let mut rows = backend.matrix_to_assign(n_rows, n_cols);
                     let decoded = backend.decode_rows(call.codec, &buffer, &mut rows);
-                    (rows, decoded)
+                    decoded.map(|()| Input::dense(rows))
                 }
                 Some(sample) => {
                     let mut rows = backend.zeros(n_rows, n_cols);
                     let places = &sample.halo[block].rows;
                     let decoded = backend.decode_add_rows(call.codec, &buffer, places, &mut rows);
-                    (rows, decoded)
+                    decoded.map(|()| Input::dense(rows))
                 }
             };
-            decoded.map_err(|source| decode_error(call, rank, peer, source))?;
+            let rows = rows.map_err(|source| decode_error(call, rank, peer, source))?;
             self.keep_buffer(call, peer, buffer);
-            blocks.push((block, Input::dense(rows)));
+            blocks.push((block, rows));
         }
         Ok(blocks)
     }

@@ -13,6 +13,7 @@ use super::smoothing::Averages;
 use super::{Arrived, Call, CommNeeds, CommTimes, Job, Rows, Smoothing};
 use crate::error::TrainError;
 use crate::instruments::{Activity, Lane, Watch};
+use crate::policy::HaloRows;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::{ExchangePlan, Stage};
@@ -22,6 +23,7 @@ pub(super) struct Exchanger<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> {
     pub(super) comm: &'a mut C,
     pub(super) watch: Watch<'a>,
     pub(super) seed: u64,
+    pub(super) halo: HaloRows,
     buffers: Buffers<B>,
     /// Whether evaluations share them.
     is_alike: bool,
@@ -88,7 +90,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
         backend: &'a B,
         comm: &'a mut C,
         watch: Watch<'a>,
-        CommNeeds { seed, n_slots, memory, is_alike }: CommNeeds,
+        CommNeeds { seed, n_slots, halo, memory, is_alike }: CommNeeds,
     ) -> Self {
         let buffers = Buffers::new(comm.size(), n_slots, memory);
         let averages = Averages::new(n_slots);
@@ -97,6 +99,7 @@ impl<'a, B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'a, B, C> {
             comm,
             watch,
             seed,
+            halo,
             buffers,
             is_alike,
             averages,

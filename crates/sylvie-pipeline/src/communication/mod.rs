@@ -27,7 +27,7 @@ use sylvie_tensor::Wire;
 
 use crate::error::TrainError;
 use crate::instruments::{Activity, Instruments, Lane, Watch};
-use crate::policy::Memory;
+use crate::policy::{HaloRows, Memory};
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::Stage;
@@ -36,7 +36,6 @@ pub(crate) use decode::decode_error;
 pub(crate) use encode::encode_error;
 use exchange::{Exchanger, Flight, Parcel};
 pub(crate) use handle::{CommHandle, sum_counts};
-pub(crate) use smoothing::Averages;
 
 /// Which exchange, at which precision.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +171,8 @@ pub(crate) struct CommNeeds {
     pub(crate) seed: u64,
     /// Places that rows are delivered to.
     pub(crate) n_slots: usize,
+    /// How halo rows lie in memory.
+    pub(crate) halo: HaloRows,
     /// Whether buffers may be kept for all peers at once.
     pub(crate) memory: Memory,
     /// Whether messages of evaluations are as long as those of training, so that they share buffers.

@@ -12,7 +12,7 @@ use crate::state::HostRows;
 ///
 /// # Paper
 /// PipeGCN (Wan et al. 2022), section 3.4: `avg = decay * avg + (1 - decay) * received`.
-pub(crate) struct Averages<B: Wire> {
+pub(super) struct Averages<B: Wire> {
     slots: Vec<Option<Vec<B::Matrix>>>,
 }
 
@@ -39,7 +39,7 @@ impl<B: Wire> Averages<B> {
     /// Takes what arrived into the slot's averages, and returns a copy of them.
     ///
     /// # Panics
-    /// If sparse rows arrive: raw features are never averaged.
+    /// If sparse or packed rows arrive: they are never averaged.
     pub(super) fn update(
         &mut self,
         backend: &B,
@@ -77,10 +77,11 @@ impl<B: Wire> Averages<B> {
     }
 
     /// Rows that were exchanged, which are never the raw features.
-    pub(crate) fn dense(rows: &Input<B>) -> &B::Matrix {
+    fn dense(rows: &Input<B>) -> &B::Matrix {
         match rows {
             Input::Dense(rows) => rows,
             Input::Sparse(_) => panic!("sparse rows in an exchange"),
+            Input::Packed(_) => panic!("packed rows in an average"),
         }
     }
 }

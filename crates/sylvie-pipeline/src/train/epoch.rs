@@ -82,7 +82,7 @@ impl<B: Wire> Run<'_, B> {
             }
             step => {
                 let pace = Pace {
-                    backend: self.backend,
+                    backend: &self.summing,
                     network: &self.network,
                     weights: &self.weights,
                     stage: &self.training,

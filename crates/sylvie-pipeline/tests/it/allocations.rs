@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sylvie_comm::{Communicator, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::ModelKind;
-use sylvie_pipeline::{EpochRecord, ExchangePolicy, Instruments, Preset, TrainError, train};
+use sylvie_pipeline::{
+    EpochRecord, ExchangePolicy, HaloRows, Instruments, Preset, TrainError, train,
+};
 use sylvie_tensor::CpuBackend;
 
 use crate::fixture::{NoClock, Setting, Shape, dataset, inputs, random_parts, settings};
@@ -107,12 +109,14 @@ fn count(policy: ExchangePolicy, kind: ModelKind, n_epochs: u32) -> Vec<(u64, u6
 #[test]
 fn steady_state_allocates_no_buffers() {
     let bounded = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
+    let packed = ExchangePolicy { halo: HaloRows::Packed, ..Preset::SylvieA.policy() };
     let cases = [
         (ModelKind::Gcn, Preset::SylvieS.policy()),
         (ModelKind::Gat, Preset::SylvieS.policy()),
         (ModelKind::Gat, bounded),
         (ModelKind::Gcn, Preset::PipeGcn.policy()),
         (ModelKind::Sage, Preset::SylvieA.policy()),
+        (ModelKind::Sage, packed),
     ];
     for (kind, policy) in cases {
         // The last epoch evaluates, in full precision: its messages are larger.

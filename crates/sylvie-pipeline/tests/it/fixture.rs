@@ -14,7 +14,7 @@ use sylvie_pipeline::{
     TrainSettings, train,
 };
 use sylvie_random::{Coordinates, Sequence, Stream};
-use sylvie_tensor::CpuBackend;
+use sylvie_tensor::{CpuBackend, Gather};
 
 pub(crate) const N_CLASSES: u32 = 4;
 pub(crate) const N_FEATURES: usize = 6;
@@ -118,6 +118,7 @@ pub(crate) fn settings(kind: ModelKind, n_epochs: u32) -> TrainSettings {
             norm: NormKind::Layer,
         },
         exchange: Preset::Vanilla.policy(),
+        gather: Gather::F32,
         n_epochs,
         learning_rate: 0.01,
         weight_decay: 0.0,

@@ -6,6 +6,7 @@ mod coordinates;
 mod equivalence;
 mod failures;
 mod fixture;
+mod halo_rows;
 mod plain_codec;
 mod policies;
 mod recording;

@@ -14,7 +14,7 @@ use sylvie_pipeline::{
 };
 use sylvie_tensor::{CpuBackend, Wire};
 
-use self::backend::{Fault, PlainWire};
+pub(crate) use self::backend::{Fault, PlainWire};
 use crate::fixture::{
     N_CLASSES, N_FEATURES, NoClock, Setting, Shape, dataset, inputs, random_parts, settings,
 };

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
 use sylvie_gnn::ModelKind;
 use sylvie_pipeline::{
-    CheckpointSink, Checkpoints, End, EpochRecord, Instruments, KeptRows, ObserverError, Preset,
-    RankInput, RankState, TrainError, TrainOutcome, TrainSettings, train_with_checkpoints,
+    CheckpointSink, Checkpoints, End, EpochRecord, ExchangePolicy, HaloRows, Instruments, KeptRows,
+    ObserverError, Preset, RankInput, RankState, TrainError, TrainOutcome, TrainSettings,
+    train_with_checkpoints,
 };
 use sylvie_tensor::CpuBackend;
 
@@ -159,6 +160,25 @@ fn what_is_under_way_is_part_of_the_state() {
     let plan = Plan { resume: Some(&forgetful), ..Plan::default() };
     let resumed = run_kept(&inputs, &settings, plan).expect("a run");
     assert_ne!(losses(&resumed[0].records), losses(&whole[0].records[3..]), "they matter");
+}
+
+#[test]
+fn packed_rows_are_kept_as_the_rows_that_they_stand_for() {
+    let inputs = parts(Setting::Transductive);
+    let policy = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
+    let mut settings = TrainSettings { exchange: policy, ..settings(ModelKind::Sage, 8) };
+    let plan = Plan { every: Some(1), ..Plan::default() };
+    let decoded = run_kept(&inputs, &settings, plan).expect("a run");
+    settings.exchange.halo = HaloRows::Packed;
+    let packed = run_kept(&inputs, &settings, plan).expect("a run");
+    for n_epochs in [2, 3, 5] {
+        let states = states(&packed, n_epochs);
+        assert_eq!(states, self::states(&decoded, n_epochs));
+        let plan = Plan { resume: Some(&states), ..Plan::default() };
+        let resumed = run_kept(&inputs, &settings, plan).expect("a run");
+        assert_eq!(resumed[1].records, decoded[1].records[n_epochs as usize..]);
+        assert_eq!(resumed[1].outcome, decoded[1].outcome);
+    }
 }
 
 #[test]

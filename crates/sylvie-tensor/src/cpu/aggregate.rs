@@ -4,17 +4,21 @@ use std::sync::{Arc, OnceLock};
 
 use sylvie_graph::{Block, Csr};
 
+use super::bf16::Bf16Rows;
 use super::gather::{Rows, add_gathered, add_gathered_scaled};
 use super::kernels::{add_scaled, scale};
-use super::threads::Threads;
-use super::{CpuBackend, CpuMatrix, assert_same_shape};
+use super::{CpuBackend, CpuMatrix, CpuPacked, assert_same_shape};
 use crate::backend::SumFactors;
+use crate::gathering::Gather;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
 pub(super) const CHUNK_ROWS: usize = 128;
 /// Edges from which on a chunk of aggregation is full, and rows from which on it is.
 const CHUNK_EDGES: usize = 8192;
 const CHUNK_MAX_ROWS: u32 = 512;
+/// Edges a row from which on rows are rounded to bf16: that reads 4 bytes a value and writes 2, and each edge
+/// then gathers 2 less.
+const ROUNDED_EDGES: usize = 4;
 
 /// The edges of one block, by row and by column.
 #[derive(Clone, Debug)]
@@ -96,18 +100,61 @@ fn chunk_starts(rows: &[u32], indptr: &[u64]) -> Vec<u32> {
     starts
 }
 
-/// Adds the rows that one row's edges lead to.
-fn add_row(edges: &Csr, row: usize, factors: Option<&CpuMatrix>, x: &CpuMatrix, sums: &mut [f32]) {
-    let (indptr, rows) = (edges.indptr(), Rows { columns: edges.indices(), x: x.values() });
-    let edges = indptr[row] as usize..indptr[row + 1] as usize;
-    match factors {
-        Some(factors) => add_gathered_scaled(rows, edges, factors.values(), sums),
-        None => add_gathered(rows, edges, sums),
+/// Rows that a sum over neighbours gathers, and their factors.
+enum Gathered<'a> {
+    F32 { x: &'a CpuMatrix, factors: Option<&'a CpuMatrix> },
+    Bf16(Bf16Rows),
+    Packed { x: &'a CpuPacked, factors: Option<&'a CpuMatrix> },
+}
+
+impl<'a> Gathered<'a> {
+    /// Rows of the block's columns.
+    fn columns(
+        cpu: &CpuBackend,
+        block: &CpuAdjacency,
+        factors: Option<&'a CpuMatrix>,
+        x: &'a CpuMatrix,
+    ) -> Self {
+        match is_rounded(cpu, block, x.n_rows()) {
+            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), factors, x, None)),
+            false => Self::F32 { x, factors },
+        }
+    }
+
+    /// Local rows with an edge in the block.
+    fn rows(cpu: &CpuBackend, block: &CpuAdjacency, dy: &'a CpuMatrix) -> Self {
+        let listed = Some(block.rows.as_slice());
+        match is_rounded(cpu, block, block.rows.len()) {
+            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), None, dy, listed)),
+            false => Self::F32 { x: dy, factors: None },
+        }
+    }
+
+    /// Adds the rows that one row's edges lead to.
+    fn add(&self, edges: &Csr, row: usize, sums: &mut [f32]) {
+        let (indptr, columns) = (edges.indptr(), edges.indices());
+        let edges = indptr[row] as usize..indptr[row + 1] as usize;
+        match self {
+            Self::Bf16(rows) => rows.add(columns, edges, sums),
+            Self::Packed { x, factors } => x.add(columns, edges, *factors, sums),
+            Self::F32 { x, factors } => {
+                let rows = Rows { columns, x: x.values() };
+                match factors {
+                    Some(factors) => add_gathered_scaled(rows, edges, factors.values(), sums),
+                    None => add_gathered(rows, edges, sums),
+                }
+            }
+        }
     }
 }
 
+/// Whether `n_rows` rows are rounded before a block's edges gather them.
+fn is_rounded(cpu: &CpuBackend, block: &CpuAdjacency, n_rows: usize) -> bool {
+    cpu.gather == Gather::Bf16 && block.forward.n_edges() >= ROUNDED_EDGES * n_rows
+}
+
 pub(super) fn aggregate(
-    threads: &Threads,
+    cpu: &CpuBackend,
     block: &CpuAdjacency,
     column_scale: Option<&CpuMatrix>,
     x: &CpuMatrix,
@@ -116,12 +163,35 @@ pub(super) fn aggregate(
     assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
     assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
     assert_factors(column_scale, x.n_rows());
+    add_columns(cpu, block, &Gathered::columns(cpu, block, column_scale, x), out);
+}
+
+pub(super) fn aggregate_packed(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    column_scale: Option<&CpuMatrix>,
+    x: &CpuPacked,
+    out: &mut CpuMatrix,
+) {
+    assert_eq!(block.forward.n_cols(), x.n_rows(), "columns of the block and rows gathered");
+    assert_eq!(x.n_cols(), out.n_cols(), "widths of an aggregation");
+    assert_factors(column_scale, x.n_rows());
+    add_columns(cpu, block, &Gathered::Packed { x, factors: column_scale }, out);
+}
+
+/// Adds the rows that the block's edges lead to.
+fn add_columns(
+    cpu: &CpuBackend,
+    block: &CpuAdjacency,
+    gathered: &Gathered<'_>,
+    out: &mut CpuMatrix,
+) {
     block.assert_rows_below(out.n_rows());
-    let width = x.n_cols();
-    threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
+    let width = out.n_cols();
+    cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
-            add_row(&block.forward, position, column_scale, x, &mut sums[offset..offset + width]);
+            gathered.add(&block.forward, position, &mut sums[offset..offset + width]);
         }
     });
 }
@@ -142,6 +212,7 @@ pub(super) fn aggregated(
     }
     block.assert_rows_below(n_local);
     let width = x.n_cols();
+    let gathered = Gathered::columns(cpu, block, factors.column, x);
     let mut out = CpuMatrix::to_assign(&cpu.pool, n_local, width);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
         let mut positions = block.positions(first, first + sums.len() / width).peekable();
@@ -151,7 +222,7 @@ pub(super) fn aggregated(
                 add_scaled(own.values()[row], x.row(row), sums);
             }
             if let Some(position) = positions.next_if(|&at| block.rows[at] as usize == row) {
-                add_row(&block.forward, position, factors.column, x, sums);
+                gathered.add(&block.forward, position, sums);
             }
             if let Some(factors) = factors.row {
                 scale(factors.values()[row], sums);
@@ -162,7 +233,7 @@ pub(super) fn aggregated(
 }
 
 pub(super) fn aggregate_transposed(
-    threads: &Threads,
+    cpu: &CpuBackend,
     block: &CpuAdjacency,
     column_scale: Option<&CpuMatrix>,
     dy: &CpuMatrix,
@@ -173,7 +244,8 @@ pub(super) fn aggregate_transposed(
     assert_factors(column_scale, out.n_rows());
     block.assert_rows_below(dy.n_rows());
     let width = dy.n_cols();
-    threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
+    let gathered = Gathered::rows(cpu, block, dy);
+    cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
         let mut row_sums = vec![0.0; width];
         for (column, out_row) in (first..).zip(sums.chunks_exact_mut(width)) {
             let factor = column_scale.map_or(1.0, |scale| scale.values()[column]);
@@ -181,7 +253,7 @@ pub(super) fn aggregate_transposed(
                 continue;
             }
             row_sums.fill(0.0);
-            add_row(&block.transposed, column, None, dy, &mut row_sums);
+            gathered.add(&block.transposed, column, &mut row_sums);
             add_scaled(factor, &row_sums, out_row);
         }
     });
@@ -204,12 +276,13 @@ pub(super) fn aggregated_transposed(
         assert_same_shape(dy, &out);
     }
     block.assert_rows_below(dy.n_rows());
+    let gathered = Gathered::rows(cpu, block, dy);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
         for (column, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
             sums.fill(0.0);
             let factor = factors.column.map_or(1.0, |scale| scale.values()[column]);
             if factor != 0.0 {
-                add_row(&block.transposed, column, None, dy, sums);
+                gathered.add(&block.transposed, column, sums);
                 scale(factor, sums);
             }
             if let Some(own) = factors.own {

@@ -30,7 +30,7 @@ pub(super) struct Rows<'a> {
 
 /// Asks for the cache line that holds `x[at]`.
 #[inline(always)]
-pub(super) fn prefetch(x: &[f32], at: usize) {
+pub(super) fn prefetch<T>(x: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

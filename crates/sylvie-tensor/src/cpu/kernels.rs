@@ -230,6 +230,11 @@ impl Mask {
         Self { draws, threshold, scale: 65_536.0 / (65_536 - threshold) as f32 }
     }
 
+    /// What values that stay are multiplied by.
+    pub(super) fn scale(self) -> f32 {
+        self.scale
+    }
+
     #[inline(always)]
     fn factor(self, bits: u32) -> f32 {
         if bits < self.threshold { 0.0 } else { self.scale }
@@ -277,6 +282,27 @@ fn drop_values(mask: Mask, key: u32, row: &mut [f32]) {
         for (value, factor) in values.iter_mut().zip(mask.factors(key, block)) {
             *value *= factor;
         }
+    }
+}
+
+/// Assigns a bit a column of one row, the first column's the lowest: 1 where dropout keeps the value. There
+/// are two words for 64 columns.
+#[multiversion(targets("x86_64+avx2"))]
+pub(super) fn kept_columns(mask: Mask, key: u32, bits: &mut [u32]) {
+    for (index, pair) in bits.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        let column_blocks = std::array::from_fn(|lane| (index * LANES + lane) as u32);
+        let words = mask.draws.blocks::<LANES>(key, column_blocks);
+        // Of each lane's eight columns.
+        let mut kept = [0_u32; LANES];
+        for (place, words) in words.iter().enumerate() {
+            for lane in 0..LANES {
+                let (low, high) = (words[lane] & 0xFFFF, words[lane] >> 16);
+                kept[lane] |= u32::from(low >= mask.threshold) << (2 * place);
+                kept[lane] |= u32::from(high >= mask.threshold) << (2 * place + 1);
+            }
+        }
+        let [a, b, c, d, e, f, g, h] = kept;
+        *pair = [a | b << 8 | c << 16 | d << 24, e | f << 8 | g << 16 | h << 24];
     }
 }
 

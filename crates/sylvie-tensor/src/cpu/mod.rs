@@ -2,12 +2,14 @@
 
 mod aggregate;
 mod attention;
+mod bf16;
 mod dense;
 mod gather;
 mod kernels;
 mod layer_norm;
 mod loss;
 mod matrix;
+mod packed;
 mod pool;
 mod row_wise;
 mod scatter;
@@ -22,6 +24,7 @@ use sylvie_random::Family;
 
 pub use self::aggregate::CpuAdjacency;
 pub use self::matrix::CpuMatrix;
+pub use self::packed::CpuPacked;
 pub use self::pool::BufferUse;
 use self::pool::Pool;
 pub use self::sparse::CpuSparse;
@@ -29,6 +32,7 @@ use self::threads::Threads;
 use crate::backend::{
     AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors,
 };
+use crate::gathering::Gather;
 
 /// Computes on the threads of one rank, in buffers that rotate.
 ///
@@ -59,6 +63,7 @@ use crate::backend::{
 pub struct CpuBackend {
     threads: Threads,
     pool: Pool,
+    gather: Gather,
 }
 
 impl CpuBackend {
@@ -79,7 +84,8 @@ impl CpuBackend {
     /// # Errors
     /// The operating system refuses the threads.
     pub fn try_new(n_threads: usize) -> io::Result<Self> {
-        Ok(Self { threads: Threads::try_new(n_threads)?, pool: Pool::default() })
+        let (threads, pool) = (Threads::try_new(n_threads)?, Pool::default());
+        Ok(Self { threads, pool, gather: Gather::F32 })
     }
 
     /// Memory in the buffers of this backend's matrices; of all its clones together.
@@ -98,7 +104,11 @@ impl Backend for CpuBackend {
     type Sparse = CpuSparse;
     type Adjacency = CpuAdjacency;
     type Index = Vec<u32>;
+    type Packed = CpuPacked;
 
+    fn gathering(&self, gather: Gather) -> Option<Self> {
+        Some(Self { gather, ..self.clone() })
+    }
     fn zeros(&self, n_rows: usize, n_cols: usize) -> CpuMatrix {
         CpuMatrix::zeros(&self.pool, n_rows, n_cols)
     }
@@ -198,7 +208,31 @@ impl Backend for CpuBackend {
         x: &CpuMatrix,
         out: &mut CpuMatrix,
     ) {
-        aggregate::aggregate(&self.threads, block, column_scale, x, out);
+        aggregate::aggregate(self, block, column_scale, x, out);
+    }
+    fn aggregate_packed(
+        &self,
+        block: &CpuAdjacency,
+        column_scale: Option<&CpuMatrix>,
+        x: &CpuPacked,
+        out: &mut CpuMatrix,
+    ) {
+        aggregate::aggregate_packed(self, block, column_scale, x, out);
+    }
+    fn packed_dropped(
+        &self,
+        rate: f32,
+        draws: Family,
+        keys: &Vec<u32>,
+        x: &CpuPacked,
+    ) -> CpuPacked {
+        x.dropped(self, rate, draws, keys)
+    }
+    fn packed_shape(&self, x: &CpuPacked) -> (usize, usize) {
+        (x.n_rows(), x.n_cols())
+    }
+    fn unpacked(&self, x: &CpuPacked) -> CpuMatrix {
+        x.unpacked(self)
     }
     fn aggregate_transposed(
         &self,
@@ -207,7 +241,7 @@ impl Backend for CpuBackend {
         dy: &CpuMatrix,
         out: &mut CpuMatrix,
     ) {
-        aggregate::aggregate_transposed(&self.threads, block, column_scale, dy, out);
+        aggregate::aggregate_transposed(self, block, column_scale, dy, out);
     }
     fn aggregated(
         &self,

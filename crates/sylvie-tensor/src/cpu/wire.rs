@@ -12,7 +12,7 @@ use sylvie_lowbit::{DecodeError, EncodeError, RowCodec};
 use sylvie_random::Family;
 
 use super::scatter::ascending_ranges;
-use super::{CpuBackend, CpuMatrix};
+use super::{CpuBackend, CpuMatrix, CpuPacked};
 use crate::wire::Wire;
 
 /// Values that a thread encodes or decodes at once.
@@ -218,6 +218,15 @@ impl Wire for CpuBackend {
             // All rows at once know which of them is the first that cannot be decoded.
         }
         codec.decode_rows(message, n_cols, out.values_mut())
+    }
+
+    fn packed_rows(
+        &self,
+        codec: RowCodec,
+        message: &Vec<u8>,
+        shape: (usize, usize),
+    ) -> Result<CpuPacked, DecodeError> {
+        CpuPacked::of_message(self, codec, message, shape)
     }
 
     fn decode_add_rows(

@@ -151,6 +151,16 @@ impl Wire for PlainWire {
         Ok(())
     }
 
+    fn packed_rows(
+        &self,
+        codec: RowCodec,
+        message: &Vec<u8>,
+        shape: (usize, usize),
+    ) -> Result<CpuMatrix, DecodeError> {
+        let values = self.decode(codec, message, shape)?;
+        Ok(self.upload(shape.0, shape.1, &values))
+    }
+
     fn decode_add_rows(
         &self,
         codec: RowCodec,
@@ -189,6 +199,7 @@ impl Backend for PlainWire {
     type Sparse = CpuSparse;
     type Adjacency = CpuAdjacency;
     type Index = Vec<u32>;
+    type Packed = CpuMatrix;
 
     by_cpu! {
         fn zeros(n_rows: usize, n_cols: usize) -> M;
@@ -285,5 +296,18 @@ impl Backend for PlainWire {
             dlogits: &mut M,
         ) -> f64;
         fn adam(step: &AdamStep, gradient: &M, moments: (&mut M, &mut M), weights: &mut M);
+    }
+
+    fn aggregate_packed(&self, block: &CpuAdjacency, column_scale: Option<&M>, x: &M, out: &mut M) {
+        self.aggregate(block, column_scale, x, out);
+    }
+    fn packed_dropped(&self, rate: f32, draws: Family, keys: &Vec<u32>, x: &M) -> M {
+        self.dropped(rate, draws, keys, x)
+    }
+    fn packed_shape(&self, x: &M) -> (usize, usize) {
+        self.shape(x)
+    }
+    fn unpacked(&self, x: &M) -> M {
+        self.copy(x)
     }
 }

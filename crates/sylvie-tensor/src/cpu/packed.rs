@@ -1,0 +1,334 @@
+//! Sums over neighbours from rows of 1, 2, 4 or 8 bits a value, which are decoded in registers as they are
+//! gathered.
+//!
+//! No operation is fused or reordered, neither between the version for every machine and that for AVX2 nor
+//! against decoding first: the bits are those of sums of decoded rows.
+// The choice at run time is an unsafe call that the macro writes.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use multiversion::multiversion;
+use sylvie_lowbit::{DecodeError, RowCodec};
+use sylvie_random::Family;
+
+use super::gather::prefetch;
+use super::kernels::{Mask, kept_columns};
+use super::threads::CHUNK_ROWS;
+use super::{CpuBackend, CpuMatrix};
+
+/// Columns of one register of AVX2.
+const LANES: usize = 8;
+/// Columns summed side by side: half of AVX2's registers. Rows are filled up to whole blocks.
+const BLOCK: usize = 64;
+/// Words of a block at one bit a value.
+const BLOCK_WORDS: usize = 2;
+/// Edges ahead of which a row is asked for.
+const AHEAD: usize = 16;
+/// Words of a cache line.
+const LINE: usize = 16;
+
+/// Rows as their codec packed them.
+///
+/// Clones share the codes.
+#[derive(Clone)]
+pub struct CpuPacked {
+    rows: Arc<Codes>,
+    kept: Option<Arc<Kept>>,
+}
+
+struct Codes {
+    bits: usize,
+    n_cols: usize,
+    /// A row's codes, from the lowest bit on, filled up to whole blocks.
+    words: CpuMatrix,
+    /// Of each row: its two values at one bit, else zero point and scale.
+    levels: CpuMatrix,
+}
+
+/// What dropout keeps.
+struct Kept {
+    /// A bit a column, filled up to whole blocks.
+    words: CpuMatrix,
+    /// What values that stay are multiplied by.
+    scale: f32,
+}
+
+fn words(x: &CpuMatrix) -> &[u32] {
+    bytemuck::cast_slice(x.values())
+}
+
+impl CpuPacked {
+    /// Takes the rows of a message, whose levels are checked.
+    ///
+    /// # Errors
+    /// A message that is not one of that many rows.
+    /// # Panics
+    /// If the codec is none of 1, 2, 4 or 8 bits.
+    pub(super) fn of_message(
+        cpu: &CpuBackend,
+        codec: RowCodec,
+        message: &[u8],
+        (n_rows, n_cols): (usize, usize),
+    ) -> Result<Self, DecodeError> {
+        let bits = codec.width.bits();
+        let mut levels = CpuMatrix::to_assign(&cpu.pool, n_rows, 2);
+        let pairs = levels.values_mut().as_chunks_mut::<2>().0;
+        codec.read_row_levels(message, n_cols, pairs)?;
+        if bits == 1 {
+            for [zero, scale] in pairs {
+                (*zero, *scale) = (*zero + 0.0 * *scale, *zero + *scale);
+            }
+        }
+        let n_words = n_cols.div_ceil(BLOCK) * BLOCK_WORDS * bits;
+        let mut words = CpuMatrix::to_assign(&cpu.pool, n_rows, n_words);
+        let (payload, row_bytes) =
+            (&message[codec.metadata_bytes(n_rows)..], codec.row_payload_bytes(n_cols));
+        let values: &mut [u32] = bytemuck::cast_slice_mut(words.values_mut());
+        cpu.threads.row_chunks(values, n_words, CHUNK_ROWS, |first, rows| {
+            let codes = payload[first * row_bytes..].chunks_exact(row_bytes);
+            for (row, bytes) in rows.chunks_exact_mut(n_words).zip(codes) {
+                copy_codes(bytes, row);
+            }
+        });
+        let rows = Arc::new(Codes { bits, n_cols, words, levels });
+        Ok(Self { rows, kept: None })
+    }
+
+    /// The rows after dropout.
+    ///
+    /// # Panics
+    /// If it was done to them before, or there is not a key for each row.
+    pub(super) fn dropped(&self, cpu: &CpuBackend, rate: f32, draws: Family, keys: &[u32]) -> Self {
+        assert!(self.kept.is_none(), "dropout of packed rows that were dropped before");
+        assert_eq!(keys.len(), self.n_rows(), "keys and rows of dropout");
+        let mask = Mask::new(rate, draws);
+        let n_words = self.n_cols().div_ceil(BLOCK) * BLOCK_WORDS;
+        let mut words = CpuMatrix::to_assign(&cpu.pool, keys.len(), n_words);
+        let values: &mut [u32] = bytemuck::cast_slice_mut(words.values_mut());
+        cpu.threads.row_chunks(values, n_words, CHUNK_ROWS, |first, rows| {
+            for (row, &key) in rows.chunks_exact_mut(n_words).zip(&keys[first..]) {
+                kept_columns(mask, key, row);
+            }
+        });
+        let kept = Some(Arc::new(Kept { words, scale: mask.scale() }));
+        Self { rows: Arc::clone(&self.rows), kept }
+    }
+
+    /// The rows as floats.
+    pub(super) fn unpacked(&self, cpu: &CpuBackend) -> CpuMatrix {
+        let mut out = CpuMatrix::to_assign(&cpu.pool, self.n_rows(), self.n_cols());
+        super::row_wise::each_row(&cpu.threads, &mut out, |row, values| {
+            for (column, value) in values.iter_mut().enumerate() {
+                *value = self.value(row, column);
+            }
+        });
+        out
+    }
+
+    /// One value.
+    fn value(&self, row: usize, column: usize) -> f32 {
+        let Codes { bits, words: codes, levels, .. } = &*self.rows;
+        let bit = column * bits;
+        let code = words(codes)[row * codes.n_cols() + bit / 32] >> (bit % 32) & ((1 << bits) - 1);
+        let value = match (bits, levels.row(row)) {
+            (1, levels) => levels[code as usize],
+            (_, levels) => levels[0] + code as f32 * levels[1],
+        };
+        let Some(Kept { words: kept, scale }) = self.kept.as_deref() else { return value };
+        let is_kept = words(kept)[row * kept.n_cols() + column / 32] >> (column % 32) & 1 == 1;
+        value * if is_kept { *scale } else { 0.0 }
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.rows.levels.n_rows()
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn n_cols(&self) -> usize {
+        self.rows.n_cols
+    }
+
+    /// `sums += factors[columns[edge]] * row columns[edge]` for each of `edges`, in their order; rows of
+    /// factor 0 are left out. `columns` are those of all edges.
+    pub(super) fn add(
+        &self,
+        columns: &[u32],
+        edges: Range<usize>,
+        factors: Option<&CpuMatrix>,
+        sums: &mut [f32],
+    ) {
+        let Codes { bits, words: codes, levels, .. } = &*self.rows;
+        let kept = self.kept.as_deref();
+        let gathered = Gathered {
+            columns,
+            codes: words(codes),
+            levels: levels.values().as_chunks::<2>().0,
+            factors: factors.map(CpuMatrix::values),
+            kept: kept.map_or(&[], |kept| words(&kept.words)),
+            scale: kept.map_or(1.0, |kept| kept.scale),
+            n_blocks: self.rows.n_cols.div_ceil(BLOCK),
+        };
+        add_codes(*bits, gathered, edges, sums);
+    }
+}
+
+impl fmt::Debug for CpuPacked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuPacked")
+            .field("n_rows", &self.n_rows())
+            .field("n_cols", &self.n_cols())
+            .field("bits", &self.rows.bits)
+            .field("is_dropped", &self.kept.is_some())
+            .finish()
+    }
+}
+
+/// Copies the codes of one row, and zeros after them.
+fn copy_codes(bytes: &[u8], words: &mut [u32]) {
+    let (whole, rest) = bytes.as_chunks::<4>();
+    let (used, spare) = words.split_at_mut(whole.len());
+    for (word, &bytes) in used.iter_mut().zip(whole) {
+        *word = u32::from_le_bytes(bytes);
+    }
+    spare.fill(0);
+    if let (false, Some(word)) = (rest.is_empty(), spare.first_mut()) {
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        *word = u32::from_le_bytes(last);
+    }
+}
+
+/// Packed rows, and which of them all edges lead to: those that follow the ones summed are asked for ahead
+/// of their turn.
+#[derive(Clone, Copy)]
+struct Gathered<'a> {
+    columns: &'a [u32],
+    codes: &'a [u32],
+    levels: &'a [[f32; 2]],
+    factors: Option<&'a [f32]>,
+    /// Nothing without dropout.
+    kept: &'a [u32],
+    scale: f32,
+    n_blocks: usize,
+}
+
+/// Asks for a block of the row that is read `AHEAD` edges later.
+#[inline(always)]
+fn prefetch_block<const BITS: usize, const DROPS: bool>(
+    rows: Gathered<'_>,
+    edge: usize,
+    block: usize,
+) {
+    let Some(&column) = rows.columns.get(edge + AHEAD) else { return };
+    let at = (column as usize * rows.n_blocks + block) * BLOCK_WORDS;
+    for line in 0..(BLOCK_WORDS * BITS).div_ceil(LINE) {
+        prefetch(rows.codes, at * BITS + line * LINE);
+    }
+    prefetch(rows.levels, column as usize);
+    if DROPS {
+        prefetch(rows.kept, at);
+    }
+}
+
+/// Adds up `N` registers of columns, from the first of a block on. `sums` has a value for each, which are
+/// read before the first edge and written after the last.
+#[expect(clippy::needless_range_loop, reason = "lengths that are constants keep sums in registers")]
+#[inline(always)]
+fn sum_block<const N: usize, const BITS: usize, const DROPS: bool>(
+    rows: Gathered<'_>,
+    edges: Range<usize>,
+    block: usize,
+    sums: &mut [f32],
+) {
+    let mut totals = [[0.0_f32; LANES]; N];
+    for (total, sums) in totals.iter_mut().zip(sums.as_chunks::<LANES>().0) {
+        *total = *sums;
+    }
+    for edge in edges {
+        prefetch_block::<BITS, DROPS>(rows, edge, block);
+        let column = rows.columns[edge] as usize;
+        let factor = rows.factors.map_or(1.0, |factors| factors[column]);
+        if factor == 0.0 {
+            continue;
+        }
+        let at = (column * rows.n_blocks + block) * BLOCK_WORDS;
+        let codes = &rows.codes[at * BITS..(at + BLOCK_WORDS) * BITS];
+        let kept = if DROPS { [rows.kept[at], rows.kept[at + 1]] } else { [0; 2] };
+        let levels = rows.levels[column];
+        // Without dropout and without factors these are products with 1, which change nothing.
+        let both = levels.map(|level| factor * (level * rows.scale));
+        for register in 0..N {
+            let mut values = [0.0; LANES];
+            for lane in 0..LANES {
+                let bit = (register * LANES + lane) * BITS;
+                let word = codes[bit / 32];
+                values[lane] = if BITS == 1 {
+                    if word & (1 << (bit % 32)) == 0 { both[0] } else { both[1] }
+                } else {
+                    // As a signed number, which there is an instruction for.
+                    let code = (word >> (bit % 32) & ((1 << BITS) - 1)) as i32;
+                    factor * ((levels[0] + code as f32 * levels[1]) * rows.scale)
+                };
+            }
+            if DROPS {
+                for lane in 0..LANES {
+                    let place = register * LANES + lane;
+                    let is_kept = kept[place / 32] & (1 << (place % 32)) != 0;
+                    values[lane] = if is_kept { values[lane] } else { 0.0 };
+                }
+            }
+            for lane in 0..LANES {
+                totals[register][lane] += values[lane];
+            }
+        }
+    }
+    for (sums, total) in sums.as_chunks_mut::<LANES>().0.iter_mut().zip(totals) {
+        *sums = total;
+    }
+}
+
+#[inline(always)]
+fn sum_row<const BITS: usize, const DROPS: bool>(
+    rows: Gathered<'_>,
+    edges: Range<usize>,
+    sums: &mut [f32],
+) {
+    let (blocks, tail) = sums.as_chunks_mut::<BLOCK>();
+    let n_whole = blocks.len();
+    for (block, sums) in blocks.iter_mut().enumerate() {
+        sum_block::<8, BITS, DROPS>(rows, edges.clone(), block, sums);
+    }
+    if tail.is_empty() {
+        return;
+    }
+    // One register more than is summed: what is copied in and out is then not what is summed in.
+    let mut padded = [0.0; BLOCK + LANES];
+    padded[..tail.len()].copy_from_slice(tail);
+    if tail.len() <= BLOCK / 2 {
+        sum_block::<4, BITS, DROPS>(rows, edges, n_whole, &mut padded[..BLOCK / 2]);
+    } else {
+        sum_block::<8, BITS, DROPS>(rows, edges, n_whole, &mut padded[..BLOCK]);
+    }
+    tail.copy_from_slice(&padded[..tail.len()]);
+}
+
+/// `sums += factor * row columns[edge]` for each of `edges`, in their order.
+#[multiversion(targets("x86_64+avx2"))]
+fn add_codes(bits: usize, rows: Gathered<'_>, edges: Range<usize>, sums: &mut [f32]) {
+    match (bits, rows.kept.is_empty()) {
+        (1, true) => sum_row::<1, false>(rows, edges, sums),
+        (1, false) => sum_row::<1, true>(rows, edges, sums),
+        (2, true) => sum_row::<2, false>(rows, edges, sums),
+        (2, false) => sum_row::<2, true>(rows, edges, sums),
+        (4, true) => sum_row::<4, false>(rows, edges, sums),
+        (4, false) => sum_row::<4, true>(rows, edges, sums),
+        (_, true) => sum_row::<8, false>(rows, edges, sums),
+        (_, false) => sum_row::<8, true>(rows, edges, sums),
+    }
+}
