@@ -26,11 +26,18 @@ pub struct CpuAdjacency {
     /// One row a column of the block; columns are local rows. The same as `forward` where both are equal.
     pub(super) transposed: Arc<Csr>,
     /// For each edge in row order, where it stands in column order; made when it is first asked for.
-    to_transposed: OnceLock<Vec<u64>>,
+    to_transposed: OnceLock<Places>,
     /// First local rows of chunks with about as many edges.
     row_starts: Vec<u32>,
     /// First columns of chunks with about as many edges.
     column_starts: Vec<u32>,
+}
+
+/// Places of edges, as short as their number allows.
+#[derive(Clone, Debug)]
+pub(super) enum Places {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
 }
 
 impl CpuAdjacency {
@@ -54,7 +61,7 @@ impl CpuAdjacency {
     }
 
     /// For each edge in row order, where it stands in column order.
-    pub(super) fn to_transposed(&self) -> &[u64] {
+    pub(super) fn to_transposed(&self) -> &Places {
         self.to_transposed.get_or_init(|| {
             let mut next = self.transposed.indptr().to_vec();
             let edge = |&column: &u32| {
@@ -62,7 +69,11 @@ impl CpuAdjacency {
                 *place += 1;
                 *place - 1
             };
-            self.forward.indices().iter().map(edge).collect()
+            let places = self.forward.indices().iter().map(edge);
+            match u32::try_from(self.forward.n_edges()) {
+                Ok(_) => Places::Short(places.map(|place| place as u32).collect()),
+                Err(_) => Places::Long(places.collect()),
+            }
         })
     }
 
