@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use sylvie_graph::{Block, Csr};
 
-use super::gather::{Rows, add_gathered, add_gathered_scaled};
+use super::gather::{LINE, Rows, add_gathered, add_gathered_scaled};
 use super::kernels::{add_scaled, scale};
+use super::row_wise::each_row;
 use super::threads::Threads;
 use super::{CpuBackend, CpuMatrix, assert_same_shape};
 use crate::backend::SumFactors;
@@ -117,6 +118,70 @@ fn add_row(edges: &Csr, row: usize, factors: Option<&CpuMatrix>, x: &CpuMatrix, 
     }
 }
 
+/// Edges a row from which on rows that begin anywhere in a cache line are copied first.
+const ALIGNED_EDGES: usize = 16;
+
+/// What is gathered: rows as they are, or copies that begin at cache lines.
+struct Gathered<'a> {
+    edges: &'a Csr,
+    factors: Option<&'a CpuMatrix>,
+    x: &'a CpuMatrix,
+    /// Rows times their factors, with zeros after them.
+    aligned: Option<CpuMatrix>,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(
+        cpu: &CpuBackend,
+        edges: &'a Csr,
+        factors: Option<&'a CpuMatrix>,
+        x: &'a CpuMatrix,
+    ) -> Self {
+        let (n_rows, width) = x.shape();
+        let is_worth_it = edges.n_edges() >= ALIGNED_EDGES * n_rows;
+        let aligned = aligned_width(width).filter(|_| is_worth_it).map(|aligned_width| {
+            let mut aligned = CpuMatrix::to_assign(&cpu.pool, n_rows, aligned_width);
+            each_row(&cpu.threads, &mut aligned, |row, values| {
+                values.fill(0.0);
+                match factors.map_or(1.0, |factors| factors.values()[row]) {
+                    // Such rows are left out, whatever they hold.
+                    0.0 => {}
+                    factor => add_scaled(factor, x.row(row), &mut values[..width]),
+                }
+            });
+            aligned
+        });
+        Self { edges, factors, x, aligned }
+    }
+
+    /// Room for one row's sums while they are added up.
+    fn scratch(&self) -> Vec<f32> {
+        vec![0.0; self.aligned.as_ref().map_or(0, CpuMatrix::n_cols)]
+    }
+
+    /// Adds the rows that one row's edges lead to.
+    fn add_row(&self, row: usize, sums: &mut [f32], scratch: &mut [f32]) {
+        match &self.aligned {
+            None => add_row(self.edges, row, self.factors, self.x, sums),
+            Some(aligned) => {
+                scratch[..sums.len()].copy_from_slice(sums);
+                add_row(self.edges, row, None, aligned, scratch);
+                sums.copy_from_slice(&scratch[..sums.len()]);
+            }
+        }
+    }
+}
+
+/// Columns with which rows of so many begin at cache lines, where fewer lines are gathered so, and few
+/// more are filled.
+fn aligned_width(width: usize) -> Option<usize> {
+    let aligned = width.next_multiple_of(LINE);
+    // Rows begin at all multiples of the largest power of two in their width.
+    let step = 1 << width.trailing_zeros().min(LINE.ilog2());
+    let touched = width + LINE - step;
+    (10 * touched >= 11 * aligned && 10 * aligned <= 12 * width).then_some(aligned)
+}
+
 pub(super) fn aggregate(
     threads: &Threads,
     block: &CpuAdjacency,
@@ -153,8 +218,10 @@ pub(super) fn aggregated(
     }
     block.assert_rows_below(n_local);
     let width = x.n_cols();
+    let gathered = Gathered::new(cpu, &block.forward, factors.column, x);
     let mut out = CpuMatrix::to_assign(&cpu.pool, n_local, width);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
+        let mut scratch = gathered.scratch();
         let mut positions = block.positions(first, first + sums.len() / width).peekable();
         for (row, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
             sums.fill(0.0);
@@ -162,7 +229,7 @@ pub(super) fn aggregated(
                 add_scaled(own.values()[row], x.row(row), sums);
             }
             if let Some(position) = positions.next_if(|&at| block.rows[at] as usize == row) {
-                add_row(&block.forward, position, factors.column, x, sums);
+                gathered.add_row(position, sums, &mut scratch);
             }
             if let Some(factors) = factors.row {
                 scale(factors.values()[row], sums);
@@ -215,12 +282,14 @@ pub(super) fn aggregated_transposed(
         assert_same_shape(dy, &out);
     }
     block.assert_rows_below(dy.n_rows());
+    let gathered = Gathered::new(cpu, &block.transposed, None, dy);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
+        let mut scratch = gathered.scratch();
         for (column, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
             sums.fill(0.0);
             let factor = factors.column.map_or(1.0, |scale| scale.values()[column]);
             if factor != 0.0 {
-                add_row(&block.transposed, column, None, dy, sums);
+                gathered.add_row(column, sums, &mut scratch);
                 scale(factor, sums);
             }
             if let Some(own) = factors.own {
