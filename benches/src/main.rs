@@ -1,4 +1,5 @@
-//! Measurements: `cargo xtask bench` (an overview), `codec`, `metadata`, `ops`, `policies`, `paper`, `convergence`, `reading`.
+//! Measurements: `cargo xtask bench` (an overview), `codec`, `metadata`, `ops`, `products`, `policies`, `paper`, `convergence`,
+//! `reading`.
 //!
 //! Every figure of the codec is the median of runs that alternate with a yardstick in the same process, so that a
 //! busy machine slows both; the ratio says more than the speed.
@@ -18,6 +19,7 @@ mod ops;
 mod overview;
 mod paper;
 mod policies;
+mod products;
 mod reading;
 mod rounds;
 
@@ -39,6 +41,8 @@ enum What {
     Metadata,
     /// Operations of a training epoch, against the time that their bytes and their arithmetic take.
     Ops(ops::OpsArguments),
+    /// Libraries of dense products, at the shapes that training meets.
+    Products(products::ProductsArguments),
     /// Exchange policies over a modelled link, against what its bandwidth implies and the paper's figures.
     Policies(policies::PoliciesArguments),
     /// Every table and figure of the paper, by the definitions in benches/experiments: records, and a page.
@@ -80,6 +84,7 @@ fn main() -> Result<()> {
         What::Codec(arguments) => drop(codec::measure(&arguments.plan())),
         What::Metadata => metadata::measure(),
         What::Ops(arguments) => drop(ops::measure(&arguments)?),
+        What::Products(arguments) => products::measure(&arguments)?,
         What::Policies(arguments) => drop(policies::measure(&arguments)?),
         What::Paper(arguments) => paper::measure(&arguments)?,
         What::Convergence(arguments) => convergence::draw(&arguments)?,

@@ -83,6 +83,7 @@ pub const KERNELS: &[Kernel] = &[
     COLUMN_PRODUCTS,
     SMOOTH,
     RELU,
+    AFFINE_RELU,
     RELU_BACKWARD,
     DROPOUT,
     SPARSE_DROPOUT,

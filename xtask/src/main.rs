@@ -48,6 +48,7 @@ enum Command {
     Ci,
     /// Measures: `cargo xtask bench` alone (an overview, two minutes), `cargo xtask bench codec` (`--quick` takes seconds),
     /// `cargo xtask bench metadata`, `cargo xtask bench ops` (operations of an epoch against the machine),
+    /// `cargo xtask bench products` (libraries of dense products),
     /// `cargo xtask bench policies` (ten minutes; `--quick` takes one), `cargo xtask bench paper` (the paper's tables and figures:
     /// hours; `--quick` takes half of one), `cargo xtask bench hosts` (over shaped links between namespaces: Linux,
     /// root and Open MPI).

@@ -22,10 +22,10 @@ impl Bench<'_> {
     /// where matrices as large as `x` are moved in order, too, as often as `n_moved` says.
     fn narrow_sum(&self, n_bits: usize, row_bytes: usize, n_moved: f64) -> Work {
         let f32_rows = self.sum(&self.x);
-        let values = f32_rows.gathered_bytes * n_bits as f64 / 32.0;
+        let values = f32_rows.gathered_bytes[0] * n_bits as f64 / 32.0;
         Work {
             streamed_bytes: f32_rows.streamed_bytes + n_moved * Self::bytes(&self.x, 1),
-            gathered_bytes: values + (self.n_edges * row_bytes) as f64,
+            gathered_bytes: [values + (self.n_edges * row_bytes) as f64, 0.0],
             ..f32_rows
         }
     }
@@ -97,7 +97,7 @@ impl Bench<'_> {
     /// Work of reading a one-bit message and writing its values at so many bits.
     fn coded(&self, n_bits: usize) -> Work {
         let streamed_bytes = Self::bytes(&self.x, 1) * (1 + n_bits) as f64 / 32.0;
-        Work { streamed_bytes, gathered_bytes: 0.0, n_operations: 0.0 }
+        Work { streamed_bytes, gathered_bytes: [0.0; 2], n_operations: 0.0 }
     }
 
     fn packed_sum<'a>(

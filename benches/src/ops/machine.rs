@@ -56,17 +56,22 @@ impl<'a> Gather<'a> {
 
     /// One value of each cache line of some of the rows.
     fn run(&self, x: &[f32], range: std::ops::Range<usize>) -> f32 {
+        // Rows that do not begin at a line mostly end in one more.
+        let last = if self.n_cols.is_multiple_of(LINE) { 0 } else { self.n_cols - 1 };
         let mut sum = 0.0;
         for edge in range {
             if let Some(&row) = self.rows.get(edge + AHEAD) {
-                for at in (0..self.n_cols).step_by(LINE) {
-                    prefetch(x, row as usize * self.n_cols + at);
+                let row = row as usize * self.n_cols;
+                for at in (row..row + self.n_cols).step_by(LINE) {
+                    prefetch(x, at);
                 }
+                prefetch(x, row + last);
             }
             let row = self.rows[edge] as usize * self.n_cols;
             for at in (row..row + self.n_cols).step_by(LINE) {
                 sum += x[at];
             }
+            sum += x[row + last];
         }
         sum
     }
@@ -76,8 +81,8 @@ impl<'a> Gather<'a> {
 pub(crate) struct Speeds {
     /// Bytes read and bytes written, together.
     pub(crate) copy: f64,
-    /// Bytes of gathered rows.
-    pub(crate) gather: f64,
+    /// Bytes of gathered rows, hidden ones and those of classes.
+    pub(crate) gathers: [f64; 2],
     /// Additions and products.
     pub(crate) product: f64,
 }
@@ -85,19 +90,18 @@ pub(crate) struct Speeds {
 /// The machine's own speeds, measured round after round.
 pub(crate) struct Yardsticks<'a> {
     backend: &'a CpuBackend,
-    gather: Gather<'a>,
+    gathers: [(Gather<'a>, CpuMatrix); 2],
     n_threads: usize,
     from: Vec<f32>,
     to: Vec<f32>,
-    x: CpuMatrix,
     square: CpuMatrix,
     tall: CpuMatrix,
     product: CpuMatrix,
-    times_s: [Vec<f64>; 3],
+    times_s: [Vec<f64>; 4],
 }
 
 impl<'a> Yardsticks<'a> {
-    pub(crate) fn new(backend: &'a CpuBackend, gather: Gather<'a>, n_threads: usize) -> Self {
+    pub(crate) fn new(backend: &'a CpuBackend, gathers: [Gather<'a>; 2], n_threads: usize) -> Self {
         let n = COPIED_BYTES / 4;
         // So many products of square matrices that every thread has several.
         let n_tall = 64 * SQUARE;
@@ -107,11 +111,13 @@ impl<'a> Yardsticks<'a> {
             n_threads,
             from: vec![0.5; n],
             to: vec![0.0; n],
-            x: filled(gather.n_rows, gather.n_cols),
             square: filled(SQUARE, SQUARE),
             tall: filled(n_tall, SQUARE),
             product: filled(n_tall, SQUARE),
-            gather,
+            gathers: gathers.map(|gather| {
+                let x = filled(gather.n_rows, gather.n_cols);
+                (gather, x)
+            }),
             times_s: Default::default(),
         }
     }
@@ -123,21 +129,22 @@ impl<'a> Yardsticks<'a> {
         let pairs = self.to.chunks_mut(step).zip(self.from.chunks(step));
         let copies = pairs.map(|(to, from)| move || black_box(to).copy_from_slice(from));
         let copy_s = on_threads(copies);
-        let (gather, x) = (&self.gather, self.x.values());
-        let n_edges = gather.rows.len();
-        let step = n_edges.div_ceil(n_threads);
-        let gathers = (0..n_threads).map(|index| {
-            let range = (index * step).min(n_edges)..((index + 1) * step).min(n_edges);
-            move || {
-                black_box(gather.run(x, range));
-            }
+        let [wide_s, narrow_s] = self.gathers.each_ref().map(|(gather, x)| {
+            let n_edges = gather.rows.len();
+            let step = n_edges.div_ceil(n_threads);
+            on_threads((0..n_threads).map(|index| {
+                let range = (index * step).min(n_edges)..((index + 1) * step).min(n_edges);
+                move || {
+                    black_box(gather.run(x.values(), range));
+                }
+            }))
         });
-        let gather_s = on_threads(gathers);
         let before = processor_s();
         self.backend.matmul(&self.tall, &self.square, Mode::Assign, &mut self.product);
         let product_s = processor_s() - before;
         if counts {
-            for (all, time_s) in self.times_s.iter_mut().zip([copy_s, gather_s, product_s]) {
+            for (all, time_s) in self.times_s.iter_mut().zip([copy_s, wide_s, narrow_s, product_s])
+            {
                 all.push(time_s / n_threads as f64);
             }
         }
@@ -145,19 +152,19 @@ impl<'a> Yardsticks<'a> {
 
     /// The medians.
     pub(crate) fn speeds(self) -> Speeds {
-        let [copy_s, gather_s, product_s] = self.times_s.map(median);
-        let gathered = (self.gather.rows.len() * self.gather.n_cols * 4) as f64;
+        let [copy_s, wide_s, narrow_s, product_s] = self.times_s.map(median);
+        let bytes = self.gathers.map(|(gather, _)| (gather.rows.len() * gather.n_cols * 4) as f64);
         let n_operations = 2.0 * (self.tall.values().len() * SQUARE) as f64;
         Speeds {
             copy: 2.0 * COPIED_BYTES as f64 / copy_s,
-            gather: gathered / gather_s,
+            gathers: [bytes[0] / wide_s, bytes[1] / narrow_s],
             product: n_operations / product_s,
         }
     }
 }
 
 /// Runs each work on a thread of its own; the seconds that they had a processor for, together.
-fn on_threads<W: FnOnce() + Send>(works: impl Iterator<Item = W>) -> f64 {
+pub(crate) fn on_threads<W: FnOnce() + Send>(works: impl Iterator<Item = W>) -> f64 {
     thread::scope(|scope| {
         let timed = |work: W| {
             let before = thread_s();

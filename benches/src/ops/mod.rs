@@ -7,7 +7,7 @@
 //! with them is not.
 
 mod gathered;
-mod machine;
+pub(crate) mod machine;
 
 use std::cell::RefCell;
 
@@ -55,8 +55,8 @@ const N_HEADS: usize = 4;
 struct Work {
     /// Bytes of rows in order, read and written.
     streamed_bytes: f64,
-    /// Bytes of gathered rows.
-    gathered_bytes: f64,
+    /// Bytes of gathered rows, hidden ones and those of classes.
+    gathered_bytes: [f64; 2],
     /// Additions and products.
     n_operations: f64,
 }
@@ -108,13 +108,16 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<Vec<Measured>> {
     let backend = CpuBackend::try_new(arguments.threads)?;
     let edges = backend.upload_block(block);
     let bench = Bench::new(&backend, &edges, &part.own_ids, arguments, block.edges.n_edges());
-    let gather = Gather::new(block, arguments.columns);
-    let mut yardsticks = Yardsticks::new(&backend, gather, arguments.threads);
+    let gathers = [arguments.columns, arguments.classes].map(|n_cols| Gather::new(block, n_cols));
+    let mut yardsticks = Yardsticks::new(&backend, gathers, arguments.threads);
     let mut operations = bench.sums();
     operations.extend(bench.gathered()?);
     operations.extend(bench.products());
     operations.extend(bench.rows());
-    operations.extend(bench.attention());
+    let names = ["attention, 4 heads", "its backward"];
+    operations.extend(bench.attention(names, &bench.x, &bench.x));
+    let names = ["attention, 4 heads of classes", "its backward, heads averaged"];
+    operations.extend(bench.attention(names, &bench.heads, &bench.classes));
     let mut times_s = vec![Vec::new(); operations.len()];
     for round in 0..=arguments.rounds {
         yardsticks.run(round > 0);
@@ -132,9 +135,10 @@ pub(crate) fn measure(arguments: &OpsArguments) -> Result<Vec<Measured>> {
 /// Prints the operations beside what the machine can do.
 fn table(speeds: Speeds, operations: Vec<Operation<'_>>, times_s: Vec<Vec<f64>>) -> Vec<Measured> {
     println!(
-        "copy {:.1} GB/s read and written, gather {:.1} GB/s, product {:.1} GFLOP/s\n",
+        "copy {:.1} GB/s read and written, gather {:.1} GB/s and of rows of classes {:.1} GB/s, product {:.1} GFLOP/s\n",
         speeds.copy / 1e9,
-        speeds.gather / 1e9,
+        speeds.gathers[0] / 1e9,
+        speeds.gathers[1] / 1e9,
         speeds.product / 1e9
     );
     println!(
@@ -144,14 +148,16 @@ fn table(speeds: Speeds, operations: Vec<Operation<'_>>, times_s: Vec<Vec<f64>>)
     let mut measured = Vec::new();
     for (operation, times_s) in operations.into_iter().zip(times_s) {
         let Work { streamed_bytes, gathered_bytes, n_operations } = operation.work;
-        let memory_s = streamed_bytes / speeds.copy + gathered_bytes / speeds.gather;
+        let [hidden, classes] = gathered_bytes;
+        let gathered_s = hidden / speeds.gathers[0] + classes / speeds.gathers[1];
+        let memory_s = streamed_bytes / speeds.copy + gathered_s;
         let floor_s = memory_s.max(n_operations / speeds.product);
         let time_s = median(times_s);
         println!(
             "| {} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} | {:.2} |",
             operation.name,
             streamed_bytes / 1e6,
-            gathered_bytes / 1e6,
+            (hidden + classes) / 1e6,
             n_operations / 1e9,
             floor_s * 1e3,
             time_s * 1e3,
@@ -170,9 +176,10 @@ struct Bench<'a> {
     rounding: CpuBackend,
     edges: &'a <CpuBackend as Backend>::Adjacency,
     keys: Vec<u32>,
-    /// Of every node: hidden rows, rows of classes, factors.
+    /// Of every node: hidden rows, rows of classes and of as many heads, factors.
     x: CpuMatrix,
     classes: CpuMatrix,
+    heads: CpuMatrix,
     factors: CpuMatrix,
     square: CpuMatrix,
     narrow: CpuMatrix,
@@ -201,6 +208,7 @@ impl<'a> Bench<'a> {
             keys: keys.to_vec(),
             x: filled(n, columns),
             classes: filled(n, classes),
+            heads: filled(n, N_HEADS * classes),
             factors: filled(n, 1),
             square: filled(columns, columns),
             narrow: filled(columns, classes),
@@ -218,9 +226,10 @@ impl<'a> Bench<'a> {
     fn sum(&self, x: &CpuMatrix) -> Work {
         let gathered = (self.n_edges * x.n_cols()) as f64;
         let index_bytes = (self.n_edges * 4) as f64;
+        let is_hidden = x.n_cols() != self.classes.n_cols();
         Work {
             streamed_bytes: Self::bytes(x, 1) + index_bytes,
-            gathered_bytes: 4.0 * gathered,
+            gathered_bytes: if is_hidden { [4.0 * gathered, 0.0] } else { [0.0, 4.0 * gathered] },
             n_operations: 2.0 * gathered,
         }
     }
@@ -229,7 +238,7 @@ impl<'a> Bench<'a> {
     fn pass(&self, n_matrices: usize) -> Work {
         Work {
             streamed_bytes: Self::bytes(&self.x, n_matrices),
-            gathered_bytes: 0.0,
+            gathered_bytes: [0.0; 2],
             n_operations: 0.0,
         }
     }
@@ -265,7 +274,7 @@ impl<'a> Bench<'a> {
         let bytes = 4 * (m * k + k * n + m * n);
         Work {
             streamed_bytes: bytes as f64,
-            gathered_bytes: 0.0,
+            gathered_bytes: [0.0; 2],
             n_operations: 2.0 * (m * k) as f64 * n as f64,
         }
     }
@@ -317,29 +326,39 @@ impl<'a> Bench<'a> {
         ]
     }
 
-    fn attention(&self) -> Vec<Operation<'_>> {
-        let Self { backend, edges, x, .. } = self;
+    /// Attention over rows `x` of all heads, and its backward from `dy`, which may be what heads share.
+    fn attention<'b>(
+        &'b self,
+        [name, backward]: [&'static str; 2],
+        x: &'b CpuMatrix,
+        dy: &'b CpuMatrix,
+    ) -> Vec<Operation<'b>> {
+        let Self { backend, edges, .. } = self;
         let n = x.n_rows();
-        let weights = backend.upload(N_HEADS, x.n_cols() / N_HEADS, self.bias.values());
+        let weights = backend.upload(N_HEADS, x.n_cols() / N_HEADS, &x.values()[..x.n_cols()]);
         let source = backend.attention_scores(x, &weights);
         let mut state = backend.attention_begin(x, &source, &source);
         backend.attention_add_block(edges, x, &source, &source, &mut state);
         backend.attention_finish(&mut state);
         let Attention { max: log_sum, values, .. } = state;
-        let dot = backend.head_dots(x, &values, N_HEADS);
+        let dot = backend.head_dots(dy, &values, N_HEADS);
         let scores = backend.copy(&source);
         let mut dvalues = backend.zeros(n, x.n_cols());
         let (mut dsource, mut dtarget) = (backend.zeros(n, N_HEADS), backend.zeros(n, N_HEADS));
-        let mut back = self.sum(x);
-        back.n_operations *= 2.0;
+        let forward = self.sum(x);
+        let back = Work {
+            streamed_bytes: forward.streamed_bytes,
+            n_operations: 2.0 * forward.n_operations,
+            ..self.sum(dy)
+        };
         vec![
-            operation("attention, 4 heads", self.sum(x), move || {
+            operation(name, forward, move || {
                 let mut state = backend.attention_begin(x, &source, &source);
                 backend.attention_add_block(edges, x, &source, &source, &mut state);
                 backend.attention_finish(&mut state);
             }),
-            operation("its backward", back, move || {
-                let rows = AttentionRows { log_sum: &log_sum, dot: &dot, dy: x };
+            operation(backward, back, move || {
+                let rows = AttentionRows { log_sum: &log_sum, dot: &dot, dy };
                 let grads = AttentionGrads {
                     values: &mut dvalues,
                     source: &mut dsource,

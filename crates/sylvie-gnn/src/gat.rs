@@ -113,7 +113,7 @@ pub(crate) fn finish<B: Backend>(
 /// A backward pass that has gone through some of the blocks.
 pub(crate) struct GatBackward<B: Backend> {
     saved: GatState<B>,
-    /// Gradient of the heads' output, where that is not the layer's.
+    /// Gradient of the heads' output, where that is not the layer's; all may share one head's.
     averaged: Option<B::Matrix>,
     /// `dy . output` of each head.
     dot: B::Matrix,
@@ -177,7 +177,8 @@ impl<B: Backend> RowGrads<B> {
 
     /// The gradient of the rows read.
     pub(crate) fn of_input(&self, backend: &B, weights: &[B::Matrix]) -> B::Matrix {
-        let mut dx = backend.zeros(backend.shape(&self.values).0, backend.shape(&weights[0]).0);
+        let (n_rows, width) = (backend.shape(&self.values).0, backend.shape(&weights[0]).0);
+        let mut dx = backend.matrix_to_assign(n_rows, width);
         backend.matmul_nt(&self.values, &weights[0], Mode::Assign, &mut dx);
         dx
     }

@@ -8,7 +8,6 @@ mod resume;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use sylvie_comm::{Communicator, Purpose};
 use sylvie_gnn::{Adam, Gradients, ModelConfig, Network, Weights};

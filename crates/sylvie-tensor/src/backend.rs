@@ -443,11 +443,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
         rows: AttentionRows<'_, Self::Matrix>,
         grads: AttentionGrads<'_, Self::Matrix>,
     );
-    /// `out[i][h] = x[i][h] . y[i][h]`. Shapes: `x`, `y` n x (heads * width), result n x heads.
+    /// `out[i][h] = x[i][h] . y[i][h]`. Shapes: `y` n x (heads * width), `x` the same or a gradient as
+    /// [`Backend::head_mean_backward`] gives it, result n x heads.
     fn head_dots(&self, x: &Self::Matrix, y: &Self::Matrix, n_heads: usize) -> Self::Matrix;
     /// Mean over heads. Shapes: `x` n x (heads * width), result n x width.
     fn head_mean(&self, x: &Self::Matrix, n_heads: usize) -> Self::Matrix;
-    /// Backward of [`Backend::head_mean`]: each head gets `dy / heads`.
+    /// Backward of [`Backend::head_mean`]: each head gets `dy / heads`. Shapes: `dy` n x width, result
+    /// n x width, which all heads share, or n x (heads * width), as the backend's attention goes back from it.
     fn head_mean_backward(&self, dy: &Self::Matrix, n_heads: usize) -> Self::Matrix;
 
     /// Normalises each row: `(x - mean) / sqrt(var + 1e-5) * gain + offset`, in place; returns the
@@ -563,7 +565,7 @@ pub struct AttentionRows<'a, M> {
     pub log_sum: &'a M,
     /// `dy . output`, `n_local x heads`.
     pub dot: &'a M,
-    /// Gradient of the output, `n_local x (heads * width)`.
+    /// Gradient of the output, `n_local x (heads * width)`, or what [`Backend::head_mean_backward`] gives.
     pub dy: &'a M,
 }
 

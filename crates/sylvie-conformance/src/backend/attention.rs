@@ -199,9 +199,15 @@ fn scores_and_heads<B: Backend>(backend: &B, n_rows: usize, n_heads: usize, widt
     assert_close(backend, &found, &mean, &what("head_mean"));
     let dy = Host::random(5, n_rows, width);
     let found = backend.head_mean_backward(&dy.on(backend), n_heads);
+    let share = |i: usize, j: usize| dy.at(i, j) / n_heads as f64;
+    // Of one head, which all share, or of each.
+    let n_copies = if backend.shape(&found).1 == width { 1 } else { n_heads };
     let mut exact = Vec::new();
     for i in 0..n_rows {
-        (0..size).for_each(|place| exact.push(dy.at(i, place % width) / n_heads as f64));
+        (0..n_copies * width).for_each(|place| exact.push(share(i, place % width)));
     }
     assert_close(backend, &found, &exact, &what("head_mean_backward"));
+    let exact = heads(&|i, h| (0..width).map(|j| share(i, j) * y.at(i, at(h, j))).sum());
+    let dots = backend.head_dots(&found, &y_on, n_heads);
+    assert_close(backend, &dots, &exact, &what("head_dots of a gradient of the mean"));
 }

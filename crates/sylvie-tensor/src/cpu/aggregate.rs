@@ -4,21 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use sylvie_graph::{Block, Csr};
 
-use super::bf16::Bf16Rows;
-use super::gather::{Rows, add_gathered, add_gathered_scaled};
+use super::gathered::Gathered;
 use super::kernels::{add_scaled, scale};
 use super::{CpuBackend, CpuMatrix, CpuPacked, assert_same_shape};
 use crate::backend::SumFactors;
-use crate::gathering::Gather;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
 pub(super) const CHUNK_ROWS: usize = 128;
 /// Edges from which on a chunk of aggregation is full, and rows from which on it is.
 const CHUNK_EDGES: usize = 8192;
 const CHUNK_MAX_ROWS: u32 = 512;
-/// Edges a row from which on rows are rounded to bf16: that reads 4 bytes a value and writes 2, and each edge
-/// then gathers 2 less.
-const ROUNDED_EDGES: usize = 4;
 
 /// The edges of one block, by row and by column.
 #[derive(Clone, Debug)]
@@ -30,11 +25,18 @@ pub struct CpuAdjacency {
     /// One row a column of the block; columns are local rows. The same as `forward` where both are equal.
     pub(super) transposed: Arc<Csr>,
     /// For each edge in row order, where it stands in column order; made when it is first asked for.
-    to_transposed: OnceLock<Vec<u64>>,
+    to_transposed: OnceLock<Places>,
     /// First local rows of chunks with about as many edges.
     row_starts: Vec<u32>,
     /// First columns of chunks with about as many edges.
     column_starts: Vec<u32>,
+}
+
+/// Places of edges, as short as their number allows.
+#[derive(Clone, Debug)]
+pub(super) enum Places {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
 }
 
 impl CpuAdjacency {
@@ -58,7 +60,7 @@ impl CpuAdjacency {
     }
 
     /// For each edge in row order, where it stands in column order.
-    pub(super) fn to_transposed(&self) -> &[u64] {
+    pub(super) fn to_transposed(&self) -> &Places {
         self.to_transposed.get_or_init(|| {
             let mut next = self.transposed.indptr().to_vec();
             let edge = |&column: &u32| {
@@ -66,7 +68,11 @@ impl CpuAdjacency {
                 *place += 1;
                 *place - 1
             };
-            self.forward.indices().iter().map(edge).collect()
+            let places = self.forward.indices().iter().map(edge);
+            match u32::try_from(self.forward.n_edges()) {
+                Ok(_) => Places::Short(places.map(|place| place as u32).collect()),
+                Err(_) => Places::Long(places.collect()),
+            }
         })
     }
 
@@ -98,59 +104,6 @@ fn chunk_starts(rows: &[u32], indptr: &[u64]) -> Vec<u32> {
         n_rows += 1;
     }
     starts
-}
-
-/// Rows that a sum over neighbours gathers, and their factors.
-enum Gathered<'a> {
-    F32 { x: &'a CpuMatrix, factors: Option<&'a CpuMatrix> },
-    Bf16(Bf16Rows),
-    Packed { x: &'a CpuPacked, factors: Option<&'a CpuMatrix> },
-}
-
-impl<'a> Gathered<'a> {
-    /// Rows of the block's columns.
-    fn columns(
-        cpu: &CpuBackend,
-        block: &CpuAdjacency,
-        factors: Option<&'a CpuMatrix>,
-        x: &'a CpuMatrix,
-    ) -> Self {
-        match is_rounded(cpu, block, x.n_rows()) {
-            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), factors, x, None)),
-            false => Self::F32 { x, factors },
-        }
-    }
-
-    /// Local rows with an edge in the block.
-    fn rows(cpu: &CpuBackend, block: &CpuAdjacency, dy: &'a CpuMatrix) -> Self {
-        let listed = Some(block.rows.as_slice());
-        match is_rounded(cpu, block, block.rows.len()) {
-            true => Self::Bf16(Bf16Rows::new((&cpu.threads, &cpu.pool), None, dy, listed)),
-            false => Self::F32 { x: dy, factors: None },
-        }
-    }
-
-    /// Adds the rows that one row's edges lead to.
-    fn add(&self, edges: &Csr, row: usize, sums: &mut [f32]) {
-        let (indptr, columns) = (edges.indptr(), edges.indices());
-        let edges = indptr[row] as usize..indptr[row + 1] as usize;
-        match self {
-            Self::Bf16(rows) => rows.add(columns, edges, sums),
-            Self::Packed { x, factors } => x.add(columns, edges, *factors, sums),
-            Self::F32 { x, factors } => {
-                let rows = Rows { columns, x: x.values() };
-                match factors {
-                    Some(factors) => add_gathered_scaled(rows, edges, factors.values(), sums),
-                    None => add_gathered(rows, edges, sums),
-                }
-            }
-        }
-    }
-}
-
-/// Whether `n_rows` rows are rounded before a block's edges gather them.
-fn is_rounded(cpu: &CpuBackend, block: &CpuAdjacency, n_rows: usize) -> bool {
-    cpu.gather == Gather::Bf16 && block.forward.n_edges() >= ROUNDED_EDGES * n_rows
 }
 
 pub(super) fn aggregate(
@@ -189,9 +142,11 @@ fn add_columns(
     block.assert_rows_below(out.n_rows());
     let width = out.n_cols();
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
+        let mut scratch = gathered.scratch();
         for position in block.positions(first, first + sums.len() / width) {
             let offset = (block.rows[position] as usize - first) * width;
-            gathered.add(&block.forward, position, &mut sums[offset..offset + width]);
+            let sums = &mut sums[offset..offset + width];
+            gathered.add(&block.forward, position, sums, &mut scratch);
         }
     });
 }
@@ -215,6 +170,7 @@ pub(super) fn aggregated(
     let gathered = Gathered::columns(cpu, block, factors.column, x);
     let mut out = CpuMatrix::to_assign(&cpu.pool, n_local, width);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.row_starts, |first, sums| {
+        let mut scratch = gathered.scratch();
         let mut positions = block.positions(first, first + sums.len() / width).peekable();
         for (row, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
             sums.fill(0.0);
@@ -222,7 +178,7 @@ pub(super) fn aggregated(
                 add_scaled(own.values()[row], x.row(row), sums);
             }
             if let Some(position) = positions.next_if(|&at| block.rows[at] as usize == row) {
-                gathered.add(&block.forward, position, sums);
+                gathered.add(&block.forward, position, sums, &mut scratch);
             }
             if let Some(factors) = factors.row {
                 scale(factors.values()[row], sums);
@@ -246,14 +202,14 @@ pub(super) fn aggregate_transposed(
     let width = dy.n_cols();
     let gathered = Gathered::rows(cpu, block, dy);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
-        let mut row_sums = vec![0.0; width];
+        let (mut row_sums, mut scratch) = (vec![0.0; width], gathered.scratch());
         for (column, out_row) in (first..).zip(sums.chunks_exact_mut(width)) {
             let factor = column_scale.map_or(1.0, |scale| scale.values()[column]);
             if factor == 0.0 {
                 continue;
             }
             row_sums.fill(0.0);
-            gathered.add(&block.transposed, column, &mut row_sums);
+            gathered.add(&block.transposed, column, &mut row_sums, &mut scratch);
             add_scaled(factor, &row_sums, out_row);
         }
     });
@@ -278,11 +234,12 @@ pub(super) fn aggregated_transposed(
     block.assert_rows_below(dy.n_rows());
     let gathered = Gathered::rows(cpu, block, dy);
     cpu.threads.uneven_chunks(out.values_mut(), width, &block.column_starts, |first, sums| {
+        let mut scratch = gathered.scratch();
         for (column, sums) in (first..).zip(sums.chunks_exact_mut(width)) {
             sums.fill(0.0);
             let factor = factors.column.map_or(1.0, |scale| scale.values()[column]);
             if factor != 0.0 {
-                gathered.add(&block.transposed, column, sums);
+                gathered.add(&block.transposed, column, sums, &mut scratch);
                 scale(factor, sums);
             }
             if let Some(own) = factors.own {

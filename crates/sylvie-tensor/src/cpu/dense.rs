@@ -1,7 +1,5 @@
-//! Dense products, by the gemm crate on fixed chunks of rows.
+//! Dense products, by the matrixmultiply crate on fixed chunks of rows.
 #![allow(unsafe_code)]
-
-use gemm::{Parallelism, gemm};
 
 use super::kernels::{add_scaled, scale};
 use super::threads::Threads;
@@ -60,37 +58,32 @@ fn product(a: View<'_>, b: View<'_>, mode: Mode, out: &mut [f32]) {
     // SAFETY: `a` and `b` lie inside their slices (asserted), `out` holds `a.n_rows * b.n_cols` values
     // and is borrowed mutably, so it overlaps neither.
     unsafe {
-        gemm(
+        matrixmultiply::sgemm(
             a.n_rows,
-            b.n_cols,
             a.n_cols,
-            out.as_mut_ptr(),
-            1,
-            b.n_cols as isize,
-            mode == Mode::Add,
+            b.n_cols,
+            1.0,
             a.values.as_ptr(),
-            a.col_stride as isize,
             a.row_stride as isize,
+            a.col_stride as isize,
             b.values.as_ptr(),
-            b.col_stride as isize,
             b.row_stride as isize,
-            1.0_f32,
-            1.0_f32,
-            false,
-            false,
-            false,
-            Parallelism::None,
+            b.col_stride as isize,
+            if mode == Mode::Add { 1.0 } else { 0.0 },
+            out.as_mut_ptr(),
+            b.n_cols as isize,
+            1,
         );
     }
 }
 
-/// `out (+)= a b`, and `then(first_row, rows)` on rows of `out` while they are in a cache.
+/// `out (+)= a b`; `before(rows)` on rows of `out` and `then(first_row, rows)` while they are in a cache.
 fn chunked(
     threads: &Threads,
-    a: &CpuMatrix,
-    b: View<'_>,
+    (a, b): (&CpuMatrix, View<'_>),
     mode: Mode,
     out: &mut CpuMatrix,
+    before: impl Fn(&mut [f32]) + Sync,
     then: impl Fn(usize, &mut [f32]) + Sync,
 ) {
     let n_inner = a.n_cols();
@@ -100,6 +93,7 @@ fn chunked(
         let n_rows = rows.len() / b.n_cols;
         let a_rows = &a.values()[first * n_inner..(first + n_rows) * n_inner];
         let a_view = View { n_rows, ..View::rows(a_rows, n_inner) };
+        before(rows);
         product(a_view, b, mode, rows);
         then(first, rows);
     });
@@ -114,7 +108,7 @@ pub(super) fn matmul(
 ) {
     assert_eq!(a.n_cols(), b.n_rows(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
-    chunked(threads, a, b, mode, out, |_, _| ());
+    chunked(threads, (a, b), mode, out, |_| (), |_, _| ());
 }
 
 pub(super) fn matmul_bias(
@@ -128,11 +122,20 @@ pub(super) fn matmul_bias(
     assert_eq!(a.n_cols(), b.n_rows(), "inner dimensions of a product");
     assert_eq!(bias.shape(), (1, b.n_cols()), "shape of a bias");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
-    chunked(threads, a, b, mode, out, |_, rows| {
-        for row in rows.chunks_exact_mut(bias.n_cols()) {
-            add_scaled(1.0, bias.values(), row);
+    let rows_of = |rows: &mut [f32], work: fn(&[f32], &mut [f32])| {
+        rows.chunks_exact_mut(bias.n_cols()).for_each(|row| work(bias.values(), row));
+    };
+    match mode {
+        // The product then adds to rows that it finds in a cache, where it would wait for them.
+        Mode::Assign => {
+            let before = |rows: &mut [f32]| rows_of(rows, |bias, row| row.copy_from_slice(bias));
+            chunked(threads, (a, b), Mode::Add, out, before, |_, _| ());
         }
-    });
+        Mode::Add => {
+            let then = |_, rows: &mut [f32]| rows_of(rows, |bias, row| add_scaled(1.0, bias, row));
+            chunked(threads, (a, b), mode, out, |_| (), then);
+        }
+    }
 }
 
 pub(super) fn matmul_nt(
@@ -144,7 +147,7 @@ pub(super) fn matmul_nt(
 ) {
     assert_eq!(a.n_cols(), b.n_cols(), "inner dimensions of a product");
     let b = View { n_rows: b.n_rows(), ..View::rows(b.values(), b.n_cols()) };
-    chunked(threads, a, b.transposed(), mode, out, |_, _| ());
+    chunked(threads, (a, b.transposed()), mode, out, |_| (), |_, _| ());
 }
 
 pub(super) fn matmul_nt_scaled(
@@ -158,11 +161,12 @@ pub(super) fn matmul_nt_scaled(
     let width = b.n_rows();
     let b = View { n_rows: width, ..View::rows(b.values(), b.n_cols()) };
     let mut out = CpuMatrix::to_assign(&cpu.pool, a.n_rows(), width);
-    chunked(&cpu.threads, a, b.transposed(), Mode::Assign, &mut out, |first, rows| {
+    let then = |first, rows: &mut [f32]| {
         for (row, values) in (first..).zip(rows.chunks_exact_mut(width)) {
             scale(factors.values()[row], values);
         }
-    });
+    };
+    chunked(&cpu.threads, (a, b.transposed()), Mode::Assign, &mut out, |_| (), then);
     out
 }
 

@@ -5,6 +5,7 @@ mod attention;
 mod bf16;
 mod dense;
 mod gather;
+mod gathered;
 mod kernels;
 mod layer_norm;
 mod loss;

@@ -75,6 +75,9 @@ impl Case {
 
     fn add_row(&self, row: usize, head: usize, columns: &[usize], dense: &mut Dense) {
         let (n_heads, width) = (self.n_heads, self.width());
+        // What takes no part is not looked at: it may be anything.
+        let takes_part = |c: &&usize| self.source.row(**c)[head] != f32::NEG_INFINITY;
+        let columns: Vec<usize> = columns.iter().filter(takes_part).copied().collect();
         let value = |x: &Matrix, row: usize, j: usize| f64::from(x.row(row)[j]);
         let score =
             |&c: &usize| leaky(value(&self.source, c, head) + value(&self.target, row, head));
@@ -90,7 +93,7 @@ impl Case {
         }
         let dy = |j: usize| value(&self.dy, row, head * width + j);
         let dot: f64 = (0..width).map(|j| dy(j) * dense.y[own * width + j]).sum();
-        for c in columns {
+        for c in &columns {
             let place = c * n_heads + head;
             let dweight: f64 =
                 (0..width).map(|j| dy(j) * value(&self.values, *c, head * width + j)).sum();
@@ -235,13 +238,12 @@ proptest! {
         let mean = backend.head_mean(&x, n_heads);
         prop_assert_eq!((mean.n_rows(), mean.n_cols()), (n, width));
         let back = backend.head_mean_backward(&mean, n_heads);
+        prop_assert_eq!((back.n_rows(), back.n_cols()), (n, width));
         for i in 0..n {
             for j in 0..width {
                 let sum: f32 = (0..n_heads).map(|h| x.row(i)[h * width + j]).sum();
                 prop_assert_eq!(mean.row(i)[j], sum / n_heads as f32);
-                for h in 0..n_heads {
-                    prop_assert_eq!(back.row(i)[h * width + j], mean.row(i)[j] / n_heads as f32);
-                }
+                prop_assert_eq!(back.row(i)[j], mean.row(i)[j] / n_heads as f32);
             }
         }
     }
@@ -251,6 +253,41 @@ proptest! {
 fn rows_around_a_chunk() {
     for n_local in [127, 128, 129, 300] {
         Case::new(n_local as u64, n_local, 140, 2, 3).check(&[10, 129], 1e-5);
+    }
+}
+
+/// More edges of a row and of a column than are weighed together.
+#[test]
+fn hubs() {
+    let (n_local, n_halo) = (300, 250);
+    for (n_heads, width) in [(1, 4), (4, 8)] {
+        let mut case = Case::new(2, n_local, n_halo, n_heads, width);
+        case.edges.extend((0..(n_local + n_halo) as u32).map(|column| (17, column)));
+        for column in [3, n_local as u32 + 120] {
+            case.edges.extend((0..n_local as u32).map(|row| (row, column)));
+        }
+        case.edges.sort_unstable();
+        case.edges.dedup();
+        case.check(&[], 1e-5);
+    }
+}
+
+/// Heads that go through the edges together, in some of which columns take no part.
+#[test]
+fn heads_side_by_side() {
+    let (n_local, n_halo) = (20, 30);
+    for (n_heads, width) in [(4, 8), (6, 8), (9, 16), (2, 24), (3, 32), (2, 33), (1, 136)] {
+        let mut case = Case::new(7, n_local, n_halo, n_heads, width);
+        for column in n_local..n_local + n_halo {
+            for head in 0..n_heads {
+                let place = column * n_heads + head;
+                if place % 3 == 0 || column % 5 == 0 {
+                    case.source.values_mut()[place] = f32::NEG_INFINITY;
+                    case.values.values_mut()[place * width..][..width].fill(f32::NAN);
+                }
+            }
+        }
+        case.check(&[7, 20], 1e-5);
     }
 }
 
@@ -299,6 +336,41 @@ fn source_scores_of_minus_infinity_have_no_weight() {
         *score = f32::NEG_INFINITY;
     }
     case.check(&[7, 20], 1e-5);
+}
+
+/// Everything that goes back from `dy`, with edges to oneself.
+fn gradients(case: &Case, dy: &Matrix) -> Vec<Matrix> {
+    let (backend, n, n_heads) = (backend(), case.n_local, case.n_heads);
+    let (values, source, target) = (&case.values, &case.source, &case.target);
+    let adjacency = backend.upload_block(&block(n, &case.edges));
+    let mut state: Attention<Matrix> = backend.attention_begin(values, source, target);
+    backend.attention_add_block(&adjacency, values, source, target, &mut state);
+    backend.attention_finish(&mut state);
+    let dot = backend.head_dots(dy, &state.values, n_heads);
+    let rows = AttentionRows { log_sum: &state.max, dot: &dot, dy };
+    let mut dvalues = backend.zeros(n, values.n_cols());
+    let (mut dsource, mut dtarget) = (backend.zeros(n, n_heads), backend.zeros(n, n_heads));
+    let grads = AttentionGrads { values: &mut dvalues, source: &mut dsource, target: &mut dtarget };
+    backend.attention_self_backward(values, source, target, rows, grads);
+    let grads = AttentionGrads { values: &mut dvalues, source: &mut dsource, target: &mut dtarget };
+    backend.attention_block_backward(&adjacency, values, source, target, rows, grads);
+    vec![dot, dvalues, dsource, dtarget]
+}
+
+/// One head's gradient for all is the same as each head's own.
+#[test]
+fn heads_that_share_their_gradient() {
+    for (n_heads, width) in [(2, 3), (4, 8), (3, 47), (2, 80), (1, 9)] {
+        let case = Case::new(3, 60, 0, n_heads, width);
+        let shared = real_matrix(9, case.n_local, width);
+        let rows = shared.values().chunks_exact(width);
+        let each: Vec<f32> = rows.flat_map(|row| row.repeat(n_heads)).collect();
+        let expected = gradients(&case, &matrix(case.n_local, n_heads * width, &each));
+        for (found, expected) in gradients(&case, &shared).iter().zip(&expected) {
+            assert_eq!(crate::bits(found.values()), crate::bits(expected.values()));
+            assert!(found.values().iter().any(|&value| value != 0.0));
+        }
+    }
 }
 
 /// Results of one block, forward and backward, with no edge of a row to itself.

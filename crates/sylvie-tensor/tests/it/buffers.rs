@@ -58,7 +58,8 @@ fn round(b: &CpuBackend, x: &Matrix) -> Vec<f32> {
     let (normalised, inverse) = b.layer_norm(&gain, &offset, &mut y);
     b.relu(&mut y);
     let mean = b.head_mean(&y, 3);
-    let mut dy = b.head_mean_backward(&mean, 3);
+    let dots = b.head_dots(&b.head_mean_backward(&mean, 3), &y, 3);
+    let mut dy = b.copy(&y);
     let (mut dgain, mut doffset) = (b.zeros(1, 60), b.zeros(1, 60));
     b.layer_norm_backward(&gain, (&normalised, &inverse), &mut dy, &mut dgain, &mut doffset);
     let mut dweights = b.matrix_to_assign(width, 60);
@@ -68,7 +69,7 @@ fn round(b: &CpuBackend, x: &Matrix) -> Vec<f32> {
     let stored = b.upload_sparse(&sparse(x));
     let kept = b.sparse_dropout(0.5, dropout_draws(2), &keys, &stored);
     b.sparse_matmul(&kept, &weights, Mode::Add, &mut y);
-    [y, normalised, dweights, dx].iter().flat_map(|m| m.values().to_vec()).collect()
+    [y, normalised, dots, dweights, dx].iter().flat_map(|m| m.values().to_vec()).collect()
 }
 
 #[test]

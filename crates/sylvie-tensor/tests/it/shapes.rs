@@ -144,7 +144,7 @@ fn attention() {
         }),
         call("block_backward: output gradients", move |b| {
             let block = b.upload_block(&block(3, &edges));
-            let (log_sum, dot, dy) = (zeros(5, 2), zeros(5, 2), zeros(5, 2));
+            let (log_sum, dot, dy) = (zeros(5, 2), zeros(5, 2), zeros(5, 3));
             let rows = AttentionRows { log_sum: &log_sum, dot: &dot, dy: &dy };
             let (mut values, mut source, mut target) = (zeros(3, 4), zeros(3, 2), zeros(5, 2));
             let grads =

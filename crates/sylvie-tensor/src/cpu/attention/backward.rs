@@ -1,15 +1,20 @@
 //! Gradients of attention, edge by edge.
 
-use super::{assert_shape, head_width, leaky, leaky_slope, takes_part};
+use super::attended::{add_attended_back, first_columns};
+use super::edges::{
+    Back, Coming, STATISTICS, add_rows, add_rows_at, list_len, pattern, spread,
+    statistics_of_edges, weigh_back,
+};
+use super::{assert_shape, head_width, is_shared, leaky, leaky_slope, takes_part};
 use crate::backend::{AttentionGrads, AttentionRows};
-use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::gather::{Lanes, Rows, add_attended_back, prefetch, sum_lanes};
-use crate::cpu::kernels::{add_scaled, dot, exp, exp_all};
+use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency, Places};
+use crate::cpu::gather::Rows;
+use crate::cpu::kernels::{add_scaled, dot, exp};
 use crate::cpu::row_wise::each_row;
 use crate::cpu::{CpuBackend, CpuMatrix, assert_same_shape};
 
-/// Edges ahead of which what an edge gathers, besides rows of values, is asked for.
-const EDGES_AHEAD: usize = 16;
+/// Edges of a column that go back together: what they need fits the nearest cache.
+const PIECE_EDGES: usize = 64;
 
 fn assert_backward_shapes(
     values: &CpuMatrix,
@@ -22,7 +27,8 @@ fn assert_backward_shapes(
     assert_shape(target, (target.n_rows(), n_heads), "target scores");
     assert_shape(rows.log_sum, (target.n_rows(), n_heads), "logs of sums");
     assert_shape(rows.dot, (target.n_rows(), n_heads), "head dots");
-    assert_shape(rows.dy, (target.n_rows(), n_cols), "output gradients");
+    let dy_cols = if is_shared(rows.dy, n_heads, n_cols) { n_cols / n_heads } else { n_cols };
+    assert_shape(rows.dy, (target.n_rows(), dy_cols), "output gradients");
     assert_same_shape(grads.values, values);
     assert_same_shape(grads.source, source);
     assert_same_shape(grads.target, target);
@@ -45,6 +51,7 @@ pub(in crate::cpu) fn self_backward(
     let width = head_width(values, n_heads);
     assert_backward_shapes(values, (source, target), rows, &grads);
     assert_eq!(values.n_rows(), target.n_rows(), "rows and their own values");
+    let is_shared = is_shared(rows.dy, n_heads, values.n_cols());
     let size = CHUNK_ROWS * n_heads;
     let dsource = grads.source.values_mut().chunks_mut(size);
     let dscores = dsource.zip(grads.target.values_mut().chunks_mut(size));
@@ -57,7 +64,8 @@ pub(in crate::cpu) fn self_backward(
                 continue;
             }
             let at = place * width;
-            let dy = &rows.dy.values()[at..at + width];
+            let dy_at = if is_shared { place / n_heads * width } else { at };
+            let dy = &rows.dy.values()[dy_at..dy_at + width];
             let (weight, dscore) = edge_backward(
                 source + target.values()[place],
                 rows.log_sum.values()[place],
@@ -110,13 +118,13 @@ pub(in crate::cpu) fn block_backward(
     cpu.threads.row_chunks(grads.target.values_mut(), n_heads, CHUNK_ROWS, |first, out| {
         for position in block.positions(first, first + out.len() / n_heads) {
             let dtarget = &mut out[(block.rows[position] as usize - first) * n_heads..][..n_heads];
-            for edge in row_edges[position] as usize..row_edges[position + 1] as usize {
-                if let Some(&later) = to_transposed.get(edge + EDGES_AHEAD) {
-                    prefetch(dscores.values(), later as usize * n_heads);
+            let edges = row_edges[position] as usize..row_edges[position + 1] as usize;
+            match to_transposed {
+                Places::Short(places) => {
+                    add_rows_at(dscores.values(), (&places[..], edges), dtarget)
                 }
-                let dscores = dscores.row(to_transposed[edge] as usize);
-                for (sum, dscore) in dtarget.iter_mut().zip(dscores) {
-                    *sum += dscore;
+                Places::Long(places) => {
+                    add_rows_at(dscores.values(), (&places[..], edges), dtarget)
                 }
             }
         }
@@ -130,7 +138,7 @@ fn row_statistics(
     rows: AttentionRows<'_, CpuMatrix>,
 ) -> CpuMatrix {
     let n_heads = target.n_cols();
-    let mut statistics = CpuMatrix::to_assign(&cpu.pool, target.n_rows(), 3 * n_heads);
+    let mut statistics = CpuMatrix::to_assign(&cpu.pool, target.n_rows(), STATISTICS * n_heads);
     each_row(&cpu.threads, &mut statistics, |row, out| {
         for (out, from) in out.chunks_exact_mut(n_heads).zip([target, rows.log_sum, rows.dot]) {
             out.copy_from_slice(from.row(row));
@@ -164,63 +172,31 @@ fn column_gradients(
     let (n_heads, width) = (source.n_cols(), values.n_cols());
     let indptr = block.transposed.indptr();
     let rows = Rows { columns: block.transposed.indices(), x: gathered.dy.values() };
-    let (mut weights, mut dots): (_, Vec<Lanes>) = (Vec::new(), Vec::new());
+    let dy_cols = gathered.dy.n_cols();
+    let is_shared = dy_cols < width;
+    let n_cols = if is_shared { 0 } else { first_columns(n_heads, width / n_heads) };
+    let coming = Coming { x: rows.x, width: dy_cols, n_cols };
+    let (mut back, mut pattern) = (Back::new(PIECE_EDGES, n_heads), pattern(n_heads));
     let mut rest = grads.dscores;
     let outputs =
         grads.dvalues.chunks_exact_mut(width).zip(grads.dsource.chunks_exact_mut(n_heads));
     for (column, (dvalues, dsource)) in grads.columns.zip(outputs) {
-        let edges = indptr[column] as usize..indptr[column + 1] as usize;
-        let (dscores, after) = rest.split_at_mut(edges.len() * n_heads);
-        rest = after;
-        let readers = &rows.columns[edges.clone()];
-        let of_column = (rows.columns, edges.clone());
-        edge_weights(of_column, source.row(column), gathered.statistics, &mut weights);
-        dots.clear();
-        dots.resize(dscores.len(), Lanes::default());
-        add_attended_back(rows, edges, values.row(column), (&weights, &mut dots, n_heads), dvalues);
-        let of_edges = weights.chunks_exact(n_heads).zip(dots.chunks_exact(n_heads));
-        let of_edges = dscores.chunks_exact_mut(n_heads).zip(of_edges);
-        for (&row, (dscores, (weights, dots))) in readers.iter().zip(of_edges) {
-            let statistics = gathered.statistics.row(row as usize);
-            for head in 0..n_heads {
-                let slope = leaky_slope(source.row(column)[head] + statistics[head]);
-                let dscore = match weights[head] {
-                    0.0 => 0.0,
-                    weight => {
-                        let dweight = sum_lanes(dots[head]);
-                        weight * (dweight - statistics[2 * n_heads + head]) * slope
-                    }
-                };
-                dscores[head] = dscore;
-                dsource[head] += dscore;
-            }
+        spread(source.row(column).iter().copied(), &mut pattern);
+        let (mut first, last) = (indptr[column] as usize, indptr[column + 1] as usize);
+        while first < last {
+            let edges = first..last.min(first + PIECE_EDGES);
+            first = edges.end;
+            let (n, n_listed) = (edges.len() * n_heads, list_len(edges.len(), n_heads));
+            let of_edges = (rows.columns, edges.clone());
+            let statistics = gathered.statistics.values();
+            statistics_of_edges(statistics, n_heads, of_edges, coming, &mut back);
+            weigh_back(&pattern, &mut back.slopes[..n_listed], &mut back.weights[..n_listed]);
+            let of_edges = (&back.weights[..n], &mut back.products[..n], n_heads);
+            add_attended_back((rows, dy_cols), edges, values.row(column), of_edges, dvalues);
+            let (dscores, after) = rest.split_at_mut(n);
+            rest = after;
+            dscores.copy_from_slice(back.score_gradients(n));
+            add_rows(dscores, dsource);
         }
     }
-}
-
-/// Weights of a column's edges, one an edge and head; 0 where the column takes no part. `readers` has the
-/// rows of all edges; those of later columns are asked for ahead of their turn.
-fn edge_weights(
-    (readers, edges): (&[u32], std::ops::Range<usize>),
-    source: &[f32],
-    statistics: &CpuMatrix,
-    weights: &mut Vec<f32>,
-) {
-    let (n_heads, stride) = (source.len(), statistics.n_cols());
-    weights.clear();
-    for edge in edges {
-        if let Some(&later) = readers.get(edge + EDGES_AHEAD) {
-            let at = later as usize * stride;
-            prefetch(statistics.values(), at);
-            // Rows are not aligned: the last value may lie in the next cache line.
-            prefetch(statistics.values(), at + stride - 1);
-        }
-        let (target, others) = statistics.row(readers[edge] as usize).split_at(n_heads);
-        for ((&source, target), log_sum) in source.iter().zip(target).zip(others) {
-            let score = leaky(source + target);
-            let is_out = score == f32::NEG_INFINITY;
-            weights.push(if is_out { score } else { score - log_sum });
-        }
-    }
-    exp_all(weights);
 }

@@ -1,10 +1,15 @@
 //! The running softmax-weighted sum.
 
+use super::attended::{add_attended, first_columns};
+use super::edges::{
+    Coming, add_rows, fold_largest, list_len, pattern, score_edges, source_scores, spread,
+    weigh_edges,
+};
 use super::{assert_shape, head_width, leaky, takes_part};
 use crate::backend::Attention;
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
-use crate::cpu::gather::{Rows, add_attended, prefetch};
-use crate::cpu::kernels::{exp, exp_all, scale};
+use crate::cpu::gather::Rows;
+use crate::cpu::kernels::{exp, scale};
 use crate::cpu::{CpuBackend, CpuMatrix};
 
 pub(in crate::cpu) fn begin(
@@ -48,31 +53,74 @@ fn raise_max(new: f32, max: &mut f32, sum: &mut f32, values: &mut [f32]) {
     }
 }
 
-/// Edges ahead of which source scores are asked for.
-const EDGES_AHEAD: usize = 16;
+/// Edges of a row that are weighed together: what they need fits the nearest cache.
+const PIECE_EDGES: usize = 64;
 
-/// Scores of a row's edges, one an edge and head, and the largest of each head. `columns` has those of all
-/// edges; source scores of later rows are asked for ahead of their turn.
-fn row_scores(
-    (columns, edges): (&[u32], std::ops::Range<usize>),
-    source: &CpuMatrix,
-    target: &[f32],
-    scores: &mut Vec<f32>,
-    largest: &mut [f32],
-) {
-    let n_heads = target.len();
-    scores.clear();
-    for edge in edges {
-        if let Some(&later) = columns.get(edge + EDGES_AHEAD) {
-            prefetch(source.values(), later as usize * n_heads);
+/// The rows that edges lead to.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    rows: Rows<'a>,
+    source: &'a [f32],
+}
+
+/// Numbers of the edges of one piece and patterns of heads, used again for each.
+struct Piece {
+    weights: Vec<f32>,
+    target: Vec<f32>,
+    largest: Vec<f32>,
+}
+
+impl Piece {
+    fn new(n_heads: usize) -> Self {
+        let weights = vec![0.0; list_len(PIECE_EDGES, n_heads)];
+        Self { weights, target: pattern(n_heads), largest: pattern(n_heads) }
+    }
+
+    /// Adds a row's edges to its maxima and sums of weights, one a head, and to its sums of values.
+    fn add_row(
+        &mut self,
+        columns: Columns<'_>,
+        edges: std::ops::Range<usize>,
+        target: &[f32],
+        (max, sum): (&mut [f32], &mut [f32]),
+        sums: &mut [f32],
+    ) {
+        spread(target.iter().copied(), &mut self.target);
+        let mut first = edges.start;
+        while first < edges.end {
+            let last = edges.end.min(first + PIECE_EDGES);
+            self.add_edges(columns, first..last, (max, sum), sums);
+            first = last;
         }
-        let at = columns[edge] as usize * n_heads;
-        let source = &source.values()[at..at + n_heads];
-        for ((&source, &target), largest) in source.iter().zip(target).zip(&mut *largest) {
-            let score = leaky(source + target);
-            *largest = largest.max(score);
-            scores.push(score);
+    }
+
+    fn add_edges(
+        &mut self,
+        columns: Columns<'_>,
+        edges: std::ops::Range<usize>,
+        (max, sum): (&mut [f32], &mut [f32]),
+        sums: &mut [f32],
+    ) {
+        let (n_heads, width) = (max.len(), sums.len() / max.len());
+        let weights = &mut self.weights[..list_len(edges.len(), n_heads)];
+        let n_cols = first_columns(n_heads, width);
+        let coming = Coming { x: columns.rows.x, width: sums.len(), n_cols };
+        let of_row = (columns.rows.columns, edges.clone());
+        source_scores(columns.source, n_heads, of_row, coming, weights);
+        self.largest.fill(f32::NEG_INFINITY);
+        score_edges(&self.target, weights, &mut self.largest);
+        fold_largest(&mut self.largest);
+        let heads = max.iter_mut().zip(&mut *sum).zip(sums.chunks_exact_mut(width));
+        for (((max, sum), sums), &largest) in heads.zip(&self.largest) {
+            raise_max(largest, max, sum, sums);
         }
+        // Where nobody takes part the maximum is minus infinity as scores are, which must stay so.
+        let lowered = max.iter().map(|&max| if takes_part(max) { max } else { 0.0 });
+        spread(lowered, &mut self.largest);
+        weigh_edges(&self.largest, weights);
+        let weights = &weights[..edges.len() * n_heads];
+        add_rows(weights, sum);
+        add_attended(columns.rows, edges, (weights, n_heads), sums);
     }
 }
 
@@ -94,56 +142,34 @@ pub(in crate::cpu) fn add_block(
     let Attention { max, sum, values: sums } = state;
     // Maximum and sum of a row lie side by side while the block is added.
     let mut statistics = CpuMatrix::to_assign(&cpu.pool, n_local, 2 * n_heads);
-    let pairs = statistics.values_mut().as_chunks_mut::<2>().0;
-    for (pair, (&max, &sum)) in pairs.iter_mut().zip(max.values().iter().zip(sum.values())) {
-        *pair = [max, sum];
+    for (row, statistics) in statistics.values_mut().chunks_exact_mut(2 * n_heads).enumerate() {
+        statistics[..n_heads].copy_from_slice(max.row(row));
+        statistics[n_heads..].copy_from_slice(sum.row(row));
     }
-    let (indptr, rows) =
-        (block.forward.indptr(), Rows { columns: block.forward.indices(), x: values.values() });
+    let indptr = block.forward.indptr();
+    let rows = Rows { columns: block.forward.indices(), x: values.values() };
+    let columns = Columns { rows, source: source.values() };
     cpu.threads.row_chunks2(
         (sums.values_mut(), n_heads * width),
-        (&mut *pairs, n_heads),
+        (statistics.values_mut(), 2 * n_heads),
         CHUNK_ROWS,
         |first, sums, statistics| {
-            let (mut weights, mut largest) = (Vec::new(), vec![0.0; n_heads]);
-            for position in block.positions(first, first + statistics.len() / n_heads) {
+            let mut piece = Piece::new(n_heads);
+            for position in block.positions(first, first + statistics.len() / (2 * n_heads)) {
                 let row = block.rows[position] as usize;
-                let statistics = &mut statistics[(row - first) * n_heads..][..n_heads];
+                let statistics = &mut statistics[(row - first) * 2 * n_heads..][..2 * n_heads];
                 let sums = &mut sums[(row - first) * n_heads * width..][..n_heads * width];
                 let edges = indptr[position] as usize..indptr[position + 1] as usize;
-                for (largest, [max, _]) in largest.iter_mut().zip(&*statistics) {
-                    *largest = *max;
-                }
-                let of_row = (rows.columns, edges.clone());
-                row_scores(of_row, source, target.row(row), &mut weights, &mut largest);
-                let heads = statistics.iter_mut().zip(sums.chunks_exact_mut(width));
-                for (([max, sum], sums), &largest) in heads.zip(&largest) {
-                    raise_max(largest, max, sum, sums);
-                }
-                to_weights(&mut weights, statistics);
-                add_attended(rows, edges, (&weights, n_heads), sums);
+                let of_row = statistics.split_at_mut(n_heads);
+                piece.add_row(columns, edges, target.row(row), of_row, sums);
             }
         },
     );
-    let separate = max.values_mut().iter_mut().zip(sum.values_mut());
-    for (&mut [new_max, new_sum], (max, sum)) in pairs.iter_mut().zip(separate) {
-        (*max, *sum) = (new_max, new_sum);
-    }
-}
-
-/// Turns scores into weights, and adds them to the sums of their heads.
-fn to_weights(scores: &mut [f32], statistics: &mut [[f32; 2]]) {
-    for scores in scores.chunks_exact_mut(statistics.len()) {
-        for (score, [max, _]) in scores.iter_mut().zip(&*statistics) {
-            // Where nobody takes part the maximum is minus infinity too.
-            *score = if *score == f32::NEG_INFINITY { *score } else { *score - *max };
-        }
-    }
-    exp_all(scores);
-    for weights in scores.chunks_exact(statistics.len()) {
-        for (weight, [_, sum]) in weights.iter().zip(&mut *statistics) {
-            *sum += weight;
-        }
+    let separate = max.values_mut().chunks_exact_mut(n_heads);
+    let separate = separate.zip(sum.values_mut().chunks_exact_mut(n_heads));
+    for (statistics, (max, sum)) in statistics.values().chunks_exact(2 * n_heads).zip(separate) {
+        max.copy_from_slice(&statistics[..n_heads]);
+        sum.copy_from_slice(&statistics[n_heads..]);
     }
 }
 

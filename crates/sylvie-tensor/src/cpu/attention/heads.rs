@@ -1,10 +1,10 @@
 //! Products and means of heads.
 
-use super::head_width;
+use super::{assert_shape, head_width, is_shared};
 use crate::cpu::aggregate::CHUNK_ROWS;
 use crate::cpu::kernels::{add_scaled, dot};
 use crate::cpu::row_wise::each_row;
-use crate::cpu::{CpuBackend, CpuMatrix, assert_same_shape};
+use crate::cpu::{CpuBackend, CpuMatrix};
 
 pub(in crate::cpu) fn head_dots(
     cpu: &CpuBackend,
@@ -12,14 +12,18 @@ pub(in crate::cpu) fn head_dots(
     y: &CpuMatrix,
     n_heads: usize,
 ) -> CpuMatrix {
-    assert_same_shape(x, y);
-    let width = head_width(x, n_heads);
-    let mut out = CpuMatrix::to_assign(&cpu.pool, x.n_rows(), n_heads);
+    let width = head_width(y, n_heads);
+    let is_shared = is_shared(x, n_heads, y.n_cols());
+    assert_shape(x, (y.n_rows(), if is_shared { width } else { y.n_cols() }), "a factor");
+    let mut out = CpuMatrix::to_assign(&cpu.pool, y.n_rows(), n_heads);
     cpu.threads.row_chunks(out.values_mut(), n_heads, CHUNK_ROWS, |first, dots| {
-        let at = first * n_heads * width;
-        let pairs = x.values()[at..].chunks_exact(width).zip(y.values()[at..].chunks_exact(width));
-        for (value, (a, b)) in dots.iter_mut().zip(pairs) {
-            *value = dot(a, b);
+        for (row, dots) in (first..).zip(dots.chunks_exact_mut(n_heads)) {
+            let (x, y) = (x.row(row), y.row(row));
+            for (head, value) in dots.iter_mut().enumerate() {
+                let at = head * width;
+                let x_at = if is_shared { 0 } else { at };
+                *value = dot(&x[x_at..x_at + width], &y[at..at + width]);
+            }
         }
     });
     out
@@ -43,13 +47,11 @@ pub(in crate::cpu) fn head_mean_backward(
     dy: &CpuMatrix,
     n_heads: usize,
 ) -> CpuMatrix {
-    let mut out = CpuMatrix::to_assign(&cpu.pool, dy.n_rows(), n_heads * dy.n_cols());
+    let mut out = CpuMatrix::to_assign(&cpu.pool, dy.n_rows(), dy.n_cols());
     let share = 1.0 / n_heads as f32;
     each_row(&cpu.threads, &mut out, |row, dx| {
-        for dx in dx.chunks_exact_mut(dy.n_cols()) {
-            for (dx, &dy) in dx.iter_mut().zip(dy.row(row)) {
-                *dx = share * dy;
-            }
+        for (dx, &dy) in dx.iter_mut().zip(dy.row(row)) {
+            *dx = share * dy;
         }
     });
     out

@@ -1,6 +1,8 @@
 //! Attention over edges with a running softmax, block by block.
 
+mod attended;
 mod backward;
+mod edges;
 mod forward;
 mod heads;
 mod scores;
@@ -14,10 +16,12 @@ use super::CpuMatrix;
 /// Slope of LeakyReLU for negative scores.
 const NEGATIVE_SLOPE: f32 = 0.2;
 
+#[inline(always)]
 fn leaky(score: f32) -> f32 {
     if score > 0.0 { score } else { NEGATIVE_SLOPE * score }
 }
 
+#[inline(always)]
 fn leaky_slope(score: f32) -> f32 {
     if score > 0.0 { 1.0 } else { NEGATIVE_SLOPE }
 }
@@ -36,6 +40,11 @@ fn head_width(x: &CpuMatrix, n_heads: usize) -> usize {
     let is_shared = n_heads > 0 && n_cols >= n_heads && n_cols.is_multiple_of(n_heads);
     assert!(is_shared, "{n_cols} columns for {n_heads} heads");
     n_cols / n_heads
+}
+
+/// Whether a gradient has the columns of one head, which all share, where `n_cols` are those of all.
+fn is_shared(dy: &CpuMatrix, n_heads: usize, n_cols: usize) -> bool {
+    dy.n_cols() * n_heads == n_cols && n_heads > 1
 }
 
 fn assert_shape(x: &CpuMatrix, expected: (usize, usize), what: &str) {
