@@ -120,6 +120,22 @@ struct Words<'a> {
     row_words: usize,
 }
 
+/// Adds one group of words, where there are so many.
+#[inline(always)]
+fn add_group<const N: usize>(
+    group: usize,
+    groups: &[[u32; LANES]; N],
+    totals: &mut [[[f32; LANES]; 2]; N],
+) {
+    if group < N {
+        for lane in 0..LANES {
+            let word = groups[group][lane];
+            totals[group][0][lane] += f32::from_bits(word << 16);
+            totals[group][1][lane] += f32::from_bits(word & 0xFFFF_0000);
+        }
+    }
+}
+
 /// Adds up `N` groups of columns in registers, the first of them group `first` of a row. `sums` has
 /// `N * GROUP` values, which are read before the first edge and written after the last.
 #[inline(always)]
@@ -145,13 +161,11 @@ fn sum_groups<const N: usize>(
         let start = rows.columns[edge] as usize * rows.row_words + first * LANES;
         let groups = rows.words[start..start + N * LANES].as_chunks::<LANES>().0.first_chunk::<N>();
         let Some(groups) = groups else { continue };
-        for group in 0..N {
-            for lane in 0..LANES {
-                let word = groups[group][lane];
-                totals[group][0][lane] += f32::from_bits(word << 16);
-                totals[group][1][lane] += f32::from_bits(word & 0xFFFF_0000);
-            }
-        }
+        // One by one: a loop over groups is too long to be unrolled, and sums would not stay in registers.
+        add_group(0, groups, &mut totals);
+        add_group(1, groups, &mut totals);
+        add_group(2, groups, &mut totals);
+        add_group(3, groups, &mut totals);
     }
     for (sums, totals) in sums.as_chunks_mut::<GROUP>().0.iter_mut().zip(totals) {
         for lane in 0..LANES {

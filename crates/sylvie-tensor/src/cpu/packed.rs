@@ -236,6 +236,59 @@ fn prefetch_block<const BITS: usize, const DROPS: bool>(
     }
 }
 
+/// A block of a row.
+struct Row<'a, const BITS: usize> {
+    codes: &'a [u32],
+    kept: &'a [u32],
+    levels: [f32; 2],
+    scale: f32,
+    factor: f32,
+}
+
+impl<'a, const BITS: usize> Row<'a, BITS> {
+    /// The block of row `column` whose words at one bit a value begin at `at`.
+    #[inline(always)]
+    fn new(rows: Gathered<'a>, at: usize, column: usize, factor: f32) -> Self {
+        let codes = &rows.codes[at * BITS..(at + BLOCK_WORDS) * BITS];
+        let kept = if rows.kept.is_empty() { &[] } else { &rows.kept[at..at + BLOCK_WORDS] };
+        let (levels, scale) = (rows.levels[column], rows.scale);
+        match BITS {
+            1 => Self { codes, kept, levels: levels.map(|x| factor * (x * scale)), scale, factor },
+            _ => Self { codes, kept, levels, scale, factor },
+        }
+    }
+
+    /// Adds the values of one register of columns, where there are so many. Without dropout and without
+    /// factors they are multiplied by 1, which changes nothing.
+    #[inline(always)]
+    fn add<const N: usize, const DROPS: bool>(
+        &self,
+        register: usize,
+        totals: &mut [[f32; LANES]; N],
+    ) {
+        if register >= N {
+            return;
+        }
+        let first = register * LANES;
+        for lane in 0..LANES {
+            let bit = (first + lane) * BITS;
+            let word = self.codes[bit / 32];
+            let mut value = if BITS == 1 {
+                if word & (1 << (bit % 32)) == 0 { self.levels[0] } else { self.levels[1] }
+            } else {
+                // As a signed number, which there is an instruction for.
+                let code = (word >> (bit % 32) & ((1 << BITS) - 1)) as i32;
+                self.factor * ((self.levels[0] + code as f32 * self.levels[1]) * self.scale)
+            };
+            if DROPS {
+                let is_kept = self.kept[first / 32] & (1 << ((first + lane) % 32)) != 0;
+                value = if is_kept { value } else { 0.0 };
+            }
+            totals[register][lane] += value;
+        }
+    }
+}
+
 /// Adds up `N` registers of columns, from the first of a block on. `sums` has a value for each, which are
 /// read before the first edge and written after the last.
 #[expect(clippy::needless_range_loop, reason = "lengths that are constants keep sums in registers")]
@@ -257,36 +310,17 @@ fn sum_block<const N: usize, const BITS: usize, const DROPS: bool>(
         if factor == 0.0 {
             continue;
         }
-        let at = (column * rows.n_blocks + block) * BLOCK_WORDS;
-        let codes = &rows.codes[at * BITS..(at + BLOCK_WORDS) * BITS];
-        let kept = if DROPS { [rows.kept[at], rows.kept[at + 1]] } else { [0; 2] };
-        let levels = rows.levels[column];
-        // Without dropout and without factors these are products with 1, which change nothing.
-        let both = levels.map(|level| factor * (level * rows.scale));
-        for register in 0..N {
-            let mut values = [0.0; LANES];
-            for lane in 0..LANES {
-                let bit = (register * LANES + lane) * BITS;
-                let word = codes[bit / 32];
-                values[lane] = if BITS == 1 {
-                    if word & (1 << (bit % 32)) == 0 { both[0] } else { both[1] }
-                } else {
-                    // As a signed number, which there is an instruction for.
-                    let code = (word >> (bit % 32) & ((1 << BITS) - 1)) as i32;
-                    factor * ((levels[0] + code as f32 * levels[1]) * rows.scale)
-                };
-            }
-            if DROPS {
-                for lane in 0..LANES {
-                    let place = register * LANES + lane;
-                    let is_kept = kept[place / 32] & (1 << (place % 32)) != 0;
-                    values[lane] = if is_kept { values[lane] } else { 0.0 };
-                }
-            }
-            for lane in 0..LANES {
-                totals[register][lane] += values[lane];
-            }
-        }
+        let row =
+            Row::<BITS>::new(rows, (column * rows.n_blocks + block) * BLOCK_WORDS, column, factor);
+        // One by one: a loop over registers is too long to be unrolled, and sums would not stay in them.
+        row.add::<N, DROPS>(0, &mut totals);
+        row.add::<N, DROPS>(1, &mut totals);
+        row.add::<N, DROPS>(2, &mut totals);
+        row.add::<N, DROPS>(3, &mut totals);
+        row.add::<N, DROPS>(4, &mut totals);
+        row.add::<N, DROPS>(5, &mut totals);
+        row.add::<N, DROPS>(6, &mut totals);
+        row.add::<N, DROPS>(7, &mut totals);
     }
     for (sums, total) in sums.as_chunks_mut::<LANES>().0.iter_mut().zip(totals) {
         *sums = total;
