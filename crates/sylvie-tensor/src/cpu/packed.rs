@@ -260,6 +260,10 @@ impl<'a, const BITS: usize> Row<'a, BITS> {
 
     /// Adds the values of one register of columns, where there are so many. Without dropout and without
     /// factors they are multiplied by 1, which changes nothing.
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "lengths that are constants keep sums in registers"
+    )]
     #[inline(always)]
     fn add<const N: usize, const DROPS: bool>(
         &self,
@@ -291,7 +295,6 @@ impl<'a, const BITS: usize> Row<'a, BITS> {
 
 /// Adds up `N` registers of columns, from the first of a block on. `sums` has a value for each, which are
 /// read before the first edge and written after the last.
-#[expect(clippy::needless_range_loop, reason = "lengths that are constants keep sums in registers")]
 #[inline(always)]
 fn sum_block<const N: usize, const BITS: usize, const DROPS: bool>(
     rows: Gathered<'_>,
