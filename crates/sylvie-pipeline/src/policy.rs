@@ -65,6 +65,14 @@ pub enum Memory {
 }
 
 /// How halo rows of 1, 2, 4 or 8 bits lie in memory until a layer sums them.
+///
+/// # Example
+/// ```
+/// use sylvie_pipeline::{ExchangePolicy, HaloRows, Preset};
+///
+/// let policy = ExchangePolicy { halo: HaloRows::Packed, ..Preset::SylvieS.policy() };
+/// assert_eq!(policy.halo.to_string(), "packed");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HaloRows {
     /// Decoded to f32 as they come.

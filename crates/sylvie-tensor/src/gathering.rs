@@ -4,6 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Type of the rows that sums over neighbours gather; what is added up is f32 in either case.
+///
+/// # Example
+/// ```
+/// use sylvie_tensor::{Backend, CpuBackend, Gather, UnknownGather};
+///
+/// let gather: Gather = "bf16".parse()?;
+/// assert!(CpuBackend::new(1).gathering(gather).is_some());
+/// # Ok::<(), UnknownGather>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gather {
     /// As they are.

@@ -33,6 +33,23 @@ const LINE: usize = 16;
 /// Rows as their codec packed them.
 ///
 /// Clones share the codes.
+///
+/// # Example
+/// ```
+/// use sylvie_lowbit::{RowCodec, Width};
+/// use sylvie_random::{Coordinates, Stream};
+/// use sylvie_tensor::{Backend, CpuBackend, CpuPacked, Wire};
+///
+/// let backend = CpuBackend::new(1);
+/// let (codec, draws) = (RowCodec::new(Width::One), Coordinates::new(1, Stream::Rounding).family());
+/// // At one bit a row's two ends are exact.
+/// let (x, keys) = (backend.upload(2, 2, &[0.0, 1.0, 7.0, 5.0]), backend.upload_index(&[40, 42]));
+/// let message = backend.encode_all_rows(codec, &x, &keys, draws, Vec::new())?;
+/// let rows: CpuPacked = backend.packed_rows(codec, &message, (2, 2))?;
+/// assert_eq!(backend.packed_shape(&rows), (2, 2));
+/// assert_eq!(backend.download(&backend.unpacked(&rows)), [0.0, 1.0, 7.0, 5.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct CpuPacked {
     rows: Arc<Codes>,
