@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sylvie_comm::Purpose;
-use sylvie_gnn::{BackwardPartial, Input, Partial, SavedLayer, Targets, loss_and_gradient};
+use sylvie_gnn::{
+    BackwardPartial, Input, ModelKind, Partial, SavedLayer, Targets, loss_and_gradient,
+};
 use sylvie_random::Pass;
 use sylvie_tensor::Wire;
 
@@ -262,7 +264,7 @@ impl<B: Wire> Flow<B> {
                     }
                 };
                 self.rows = Some(y);
-                let own = self.own.take();
+                let own = self.own.take().filter(|_| is_sent_again(pace));
                 let Halo { sample, .. } = std::mem::take(&mut self.halo);
                 if pace.purpose == Purpose::Training {
                     self.saved.push(Saved { layer: saved, sample, own });
@@ -276,8 +278,11 @@ impl<B: Wire> Flow<B> {
     fn before(&self, pace: Pace<'_, B>, layer: usize) -> Option<&SavedLayer<B>> {
         let is_other =
             pace.policy.scope == Scope::All && is_exchanged(pace.network.config(), layer);
-        let is_kept = self.own.is_some();
-        let before = self.saved.last().filter(|_| layer > 0 && !is_other && !is_kept)?;
+        let before = self.saved.last().filter(|_| layer > 0 && !is_other)?;
+        let is_kept = self.own.is_some() && is_sent_again(pace);
+        if is_kept {
+            return None;
+        }
         Some(&before.layer)
     }
 
@@ -361,6 +366,12 @@ impl<B: Wire> Flow<B> {
         }
         Ok(())
     }
+}
+
+/// Whether the backward pass, too, reads halo rows, so that their owners send them once more: in sequential memory, for
+/// attention.
+fn is_sent_again<B: Wire>(pace: Pace<'_, B>) -> bool {
+    pace.policy.memory == Memory::Sequential && pace.network.config().kind == ModelKind::Gat
 }
 
 /// Own rows encoded and decoded, as a reader would see them.

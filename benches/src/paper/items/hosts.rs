@@ -11,8 +11,11 @@ use crate::paper::section::{Case, Context, Section, number};
 /// What both of the paper's systems are.
 const OURS: [Preset; 2] = [Preset::SylvieS, Preset::SylvieA];
 
+/// A time of a run, and what it is called.
+type Named = (&'static str, fn(&Shaped) -> f64);
+
 /// Where a throughput is from.
-const KINDS: [(&str, fn(&Shaped) -> f64); 3] = [
+const KINDS: [Named; 3] = [
     ("shaped hosts", |run| run.measured_ms),
     ("modelled link", |run| run.modelled_ms),
     ("predicted", |run| run.predicted_ms),

@@ -110,7 +110,7 @@ fn factors_and_biases() {
         let host = |x: &[f32], n_rows: usize| backend.upload(n_rows, n_cols, x);
         let expected = backend.affine_relu(&host(&gain, 1), &host(&bias, 1), &host(&x, n_rows));
         let (device_gain, device_x) = (Buffer::from_values(&gain), Buffer::from_values(&x));
-        let out = Buffer::at_offset(&vec![7.0; x.len()], at);
+        let out = Buffer::at_offset(&vec![7.0_f32; x.len()], at);
         let buffers = [&device_gain, &device_bias, &device_x, &out].map(Argument::from);
         way(turn).run(&AFFINE_RELU, (n_rows, n_cols), &[&buffers[..], &shape].concat());
         assert_same_bits(&out.values(), expected.values(), "gain, offset and relu");

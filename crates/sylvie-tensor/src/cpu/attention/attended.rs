@@ -147,7 +147,6 @@ fn half(products: &Lanes) -> Quad {
 
 /// Adds each edge's weights times its row to `sums`, and assigns the products of its row with `own`, heads
 /// of `R` registers. `own` and `sums` have the place's columns alone, here and below.
-#[expect(clippy::needless_range_loop, reason = "lengths that are constants keep sums in registers")]
 #[inline(always)]
 fn back_heads<const N: usize, const R: usize>(
     rows: Rows<'_>,
