@@ -158,6 +158,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The same where all are of one model.
+    pub(crate) fn group(&self, (data, _): (&str, ModelKind), layout: &str) -> String {
+        match self.item.layouts.len() {
+            1 => data.to_owned(),
+            _ => format!("{data}, {layout}"),
+        }
+    }
+
     /// Throughput over that of the first policy.
     pub(crate) fn throughput(&self, cell: Cell<'_>, layout: &str, policy: &str) -> Option<f64> {
         self.results.throughput(cell, layout, (policy, self.item.baseline()))

@@ -30,7 +30,7 @@ const ORDER: [Preset; 6] = [
 pub(super) fn section(context: Context<'_>) -> Section {
     let mut section = Section::default();
     table(context, &mut section);
-    chart(context, &mut section);
+    charts(context, &mut section);
     ahead(context, &mut section);
     near_allowed(context, &mut section);
     near_paper(context, &mut section);
@@ -112,24 +112,28 @@ fn table(context: Context<'_>, section: &mut Section) {
     section.table(caption, &headings, rows);
 }
 
-fn chart(context: Context<'_>, section: &mut Section) {
+/// A chart a model: side by side, names of all models' groups would not fit.
+fn charts(context: Context<'_>, section: &mut Section) {
     let Context { item, .. } = context;
-    let places = context.places();
-    let bars = item.policies.iter().map(|policy| Bars {
-        name: policy.name.clone(),
-        values: places
-            .iter()
-            .map(|&(cell, layout)| context.throughput(cell, layout, &policy.name))
-            .collect(),
-    });
-    let chart = BarChart {
-        title: item.title.clone(),
-        y_label: "throughput over fp32's".to_owned(),
-        groups: places.iter().map(|&(cell, layout)| context.name(cell, layout)).collect(),
-        bars: bars.collect(),
-        arrangement: Arrangement::Grouped,
-    };
-    section.chart(chart.svg(), "Throughput, over that of full precision.");
+    for &kind in &item.models {
+        let places: Vec<_> =
+            context.places().into_iter().filter(|((_, model), _)| *model == kind).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let bars = item.policies.iter().map(|policy| {
+            let of = |&(cell, layout)| context.throughput(cell, layout, &policy.name);
+            Bars { name: policy.name.clone(), values: places.iter().map(of).collect() }
+        });
+        let chart = BarChart {
+            title: format!("{}: {kind}", item.title),
+            y_label: "throughput over fp32's".to_owned(),
+            groups: places.iter().map(|&(cell, layout)| context.group(cell, layout)).collect(),
+            bars: bars.collect(),
+            arrangement: Arrangement::Grouped,
+        };
+        section.chart(chart.svg(), "Throughput, over that of full precision.");
+    }
 }
 
 fn ahead(context: Context<'_>, section: &mut Section) {
