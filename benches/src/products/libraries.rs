@@ -220,56 +220,39 @@ impl Blas {
     }
 
     fn product(&self, a: Factor<'_>, b: Factor<'_>, c: &mut [f32]) {
-        let sizes = [a.n_rows, b.n_cols, a.n_cols, a.stride(), b.stride(), b.n_cols];
-        let order = |x: Factor<'_>| if x.is_transposed { TRANSPOSED } else { AS_IT_LIES };
-        let (first, second) = (a.values.as_ptr(), b.values.as_ptr());
         match self.call {
-            Call::Short(call) => {
-                let [m, n, k, a_stride, b_stride, c_stride] = sizes.map(|size| size as i32);
-                // SAFETY: a factor's strides stay inside its values, and `c` has a value for each row and
-                // column.
-                unsafe {
-                    call(
-                        ROW_MAJOR,
-                        order(a),
-                        order(b),
-                        m,
-                        n,
-                        k,
-                        1.0,
-                        first,
-                        a_stride,
-                        second,
-                        b_stride,
-                        0.0,
-                        c.as_mut_ptr(),
-                        c_stride,
-                    );
-                }
-            }
-            Call::Long(call) => {
-                let [m, n, k, a_stride, b_stride, c_stride] = sizes.map(|size| size as i64);
-                // SAFETY: as above.
-                unsafe {
-                    call(
-                        ROW_MAJOR,
-                        order(a),
-                        order(b),
-                        m,
-                        n,
-                        k,
-                        1.0,
-                        first,
-                        a_stride,
-                        second,
-                        b_stride,
-                        0.0,
-                        c.as_mut_ptr(),
-                        c_stride,
-                    );
-                }
-            }
+            Call::Short(call) => by_blas(call, a, b, c, |size| size as i32),
+            Call::Long(call) => by_blas(call, a, b, c, |size| size as i64),
         }
+    }
+}
+
+fn by_blas<I>(
+    call: Sgemm<I>,
+    a: Factor<'_>,
+    b: Factor<'_>,
+    c: &mut [f32],
+    index: impl Fn(usize) -> I,
+) {
+    let order = |x: Factor<'_>| if x.is_transposed { TRANSPOSED } else { AS_IT_LIES };
+    // SAFETY: a factor's strides stay inside its values, and `c` has a value for each row and column.
+    unsafe {
+        call(
+            ROW_MAJOR,
+            order(a),
+            order(b),
+            index(a.n_rows),
+            index(b.n_cols),
+            index(a.n_cols),
+            1.0,
+            a.values.as_ptr(),
+            index(a.stride()),
+            b.values.as_ptr(),
+            index(b.stride()),
+            0.0,
+            c.as_mut_ptr(),
+            index(b.n_cols),
+        );
     }
 }
 

@@ -17,6 +17,7 @@ mod normalization;
 mod npy;
 mod npy_floats;
 mod npy_header;
+mod npy_values;
 mod npz;
 mod ogb;
 mod options;

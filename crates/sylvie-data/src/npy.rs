@@ -1,6 +1,5 @@
 //! Arrays in npy form, from files and from archive members.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -12,6 +11,7 @@ use crate::error::{DataError, Place};
 use crate::file;
 use crate::labels::{MISSING_FLAG, NO_LABEL};
 use crate::npy_header::read_prefix;
+use crate::npy_values::{Stored, fill};
 
 /// Room made before values are seen; more grows as they are read.
 pub(crate) const MAX_FIRST_VALUES: usize = 1 << 16;
@@ -346,50 +346,6 @@ pub(crate) fn finish<T: Copy>(
     };
     let values = transpose(n_rows, n_cols, &values);
     Ok(Array { place, shape, values })
-}
-
-/// A number as it is stored.
-trait Stored: Copy + fmt::Display {
-    const N_BYTES: usize;
-
-    /// # Panics
-    /// If there are not [`Stored::N_BYTES`].
-    fn from_bytes(bytes: &[u8], is_big: bool) -> Self;
-}
-
-macro_rules! stored {
-    ($($number:ty),*) => {$(
-        impl Stored for $number {
-            const N_BYTES: usize = size_of::<Self>();
-
-            #[inline]
-            fn from_bytes(bytes: &[u8], is_big: bool) -> Self {
-                let mut word = [0; size_of::<Self>()];
-                word.copy_from_slice(bytes);
-                if is_big { Self::from_be_bytes(word) } else { Self::from_le_bytes(word) }
-            }
-        }
-    )*};
-}
-
-stored!(i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64);
-
-/// Reads until `bytes` is full; tells how many were read before what went wrong.
-pub(crate) fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> Result<(), (usize, io::Error)> {
-    let mut n_read = 0;
-    while n_read < bytes.len() {
-        match reader.read(&mut bytes[n_read..]) {
-            Ok(0) => {
-                let problem =
-                    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before it");
-                return Err((n_read, problem));
-            }
-            Ok(more) => n_read += more,
-            Err(problem) if problem.kind() == io::ErrorKind::Interrupted => {}
-            Err(problem) => return Err((n_read, problem)),
-        }
-    }
-    Ok(())
 }
 
 /// Reads on to the end, where an archive member's checksum is compared.

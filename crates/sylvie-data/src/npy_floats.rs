@@ -7,7 +7,8 @@ use npyz::{DType, Endianness, TypeChar};
 use rayon::prelude::*;
 
 use crate::error::DataError;
-use crate::npy::{Array, Kind, MAX_FIRST_VALUES, NUMBERS, Npy, Number, PIECE_VALUES, fill, finish};
+use crate::npy::{Array, Kind, MAX_FIRST_VALUES, NUMBERS, Npy, Number, PIECE_VALUES, finish};
+use crate::npy_values::fill;
 
 impl<R: Read> Npy<R> {
     /// Features, of any type.

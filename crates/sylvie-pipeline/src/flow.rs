@@ -278,11 +278,8 @@ impl<B: Wire> Flow<B> {
     fn before(&self, pace: Pace<'_, B>, layer: usize) -> Option<&SavedLayer<B>> {
         let is_other =
             pace.policy.scope == Scope::All && is_exchanged(pace.network.config(), layer);
-        let before = self.saved.last().filter(|_| layer > 0 && !is_other)?;
         let is_kept = self.own.is_some() && is_sent_again(pace);
-        if is_kept {
-            return None;
-        }
+        let before = self.saved.last().filter(|_| layer > 0 && !is_other && !is_kept)?;
         Some(&before.layer)
     }
 

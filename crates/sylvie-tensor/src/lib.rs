@@ -21,11 +21,13 @@
 mod backend;
 mod cpu;
 mod gathering;
+mod operands;
 mod wire;
 
-pub use backend::{AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors};
+pub use backend::Backend;
 pub use cpu::{BufferUse, CpuAdjacency, CpuBackend, CpuMatrix, CpuPacked, CpuSparse};
 pub use gathering::{Gather, UnknownGather};
+pub use operands::{AdamStep, Attention, AttentionGrads, AttentionRows, Mode, SumFactors};
 pub use wire::Wire;
 
 /// The README's example, compiled and run.

@@ -1,15 +1,12 @@
 //! Throughput on hosts that are joined by shaped links, beside the modelled link and what rate and bytes imply.
 
-use sylvie::pipeline::Preset;
 use sylvie_report::{Arrangement, BarChart, Bars};
 
+use super::throughput::OURS;
 use crate::paper::definition::Policy;
 use crate::paper::rules::{LINK_TOLERANCE, is_above_all, is_close, is_within};
 use crate::paper::runs::{Cell, Shaped};
 use crate::paper::section::{Case, Context, Section, number};
-
-/// What both of the paper's systems are.
-const OURS: [Preset; 2] = [Preset::SylvieS, Preset::SylvieA];
 
 /// A time of a run, and what it is called.
 type Named = (&'static str, fn(&Shaped) -> f64);

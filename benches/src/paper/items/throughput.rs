@@ -14,7 +14,7 @@ use crate::policies::report::Row;
 /// The figure's name in definitions.
 pub(super) const FIGURE: &str = "throughput";
 /// What both of the paper's systems are.
-const OURS: [Preset; 2] = [Preset::SylvieS, Preset::SylvieA];
+pub(super) const OURS: [Preset; 2] = [Preset::SylvieS, Preset::SylvieA];
 /// What they are compared with.
 const BASELINES: [Preset; 4] = [Preset::Vanilla, Preset::Sar, Preset::PipeGcn, Preset::BnsGcn];
 /// The order that the paper finds, the fastest first.

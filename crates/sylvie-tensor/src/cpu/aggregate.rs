@@ -7,7 +7,7 @@ use sylvie_graph::{Block, Csr};
 use super::gathered::Gathered;
 use super::kernels::{add_scaled, scale};
 use super::{CpuBackend, CpuMatrix, CpuPacked, assert_same_shape};
-use crate::backend::SumFactors;
+use crate::operands::SumFactors;
 
 /// Rows a chunk of gathering work: few, since hubs make rows uneven.
 pub(super) const CHUNK_ROWS: usize = 128;

@@ -9,22 +9,16 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
-use super::gather::prefetch;
+use super::gather::{AHEAD, LANES, LINE, prefetch};
 use super::matrix::CpuMatrix;
 use super::pool::Pool;
 use super::threads::{CHUNK_ROWS, Threads};
 
-/// Columns of one register of AVX2.
-const LANES: usize = 8;
 /// Columns of a group. Each of its eight words holds two of them, eight columns apart: the first in its
 /// lower half. So a shift makes one register of a group's words, and a mask another, and none is shuffled.
 const GROUP: usize = 2 * LANES;
 /// Groups summed side by side: with two registers each, half of AVX2's.
 const GROUPS: usize = 4;
-/// Edges ahead of which a row is asked for.
-const AHEAD: usize = 16;
-/// Words of a cache line.
-const LINE: usize = 16;
 
 /// Words of a row of `n_cols` columns, the last group filled up with zeros.
 fn row_words(n_cols: usize) -> usize {

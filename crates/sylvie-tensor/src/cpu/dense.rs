@@ -4,7 +4,7 @@
 use super::kernels::{add_scaled, scale};
 use super::threads::Threads;
 use super::{CpuBackend, CpuMatrix};
-use crate::backend::Mode;
+use crate::operands::Mode;
 
 /// Rows of the left factor multiplied at once.
 const CHUNK_ROWS: usize = 512;

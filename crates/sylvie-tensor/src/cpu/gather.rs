@@ -17,7 +17,7 @@ pub(super) const LANES: usize = 8;
 pub(super) const REGISTERS: usize = 8;
 /// Edges ahead of which a row is asked for.
 pub(super) const AHEAD: usize = 16;
-/// Values of a cache line.
+/// Values of a cache line, or words of 32 bits.
 pub(super) const LINE: usize = 16;
 
 /// Rows of `x` to be gathered.

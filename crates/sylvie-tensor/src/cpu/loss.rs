@@ -4,7 +4,7 @@ use super::row_wise::each_row;
 use super::scatter::ascending_ranges;
 use super::threads::{CHUNK_ROWS, Threads};
 use super::{CpuMatrix, assert_same_shape};
-use crate::backend::AdamStep;
+use crate::operands::AdamStep;
 
 /// Weights a chunk of an optimiser's step.
 const CHUNK_VALUES: usize = 1 << 14;

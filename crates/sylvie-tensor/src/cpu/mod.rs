@@ -30,10 +30,9 @@ pub use self::pool::BufferUse;
 use self::pool::Pool;
 pub use self::sparse::CpuSparse;
 use self::threads::Threads;
-use crate::backend::{
-    AdamStep, Attention, AttentionGrads, AttentionRows, Backend, Mode, SumFactors,
-};
+use crate::backend::Backend;
 use crate::gathering::Gather;
+use crate::operands::{AdamStep, Attention, AttentionGrads, AttentionRows, Mode, SumFactors};
 
 /// Computes on the threads of one rank, in buffers that rotate.
 ///

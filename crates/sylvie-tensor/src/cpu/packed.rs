@@ -14,21 +14,15 @@ use multiversion::multiversion;
 use sylvie_lowbit::{DecodeError, RowCodec};
 use sylvie_random::Family;
 
-use super::gather::prefetch;
+use super::gather::{AHEAD, LANES, LINE, prefetch};
 use super::kernels::{Mask, kept_columns};
 use super::threads::CHUNK_ROWS;
 use super::{CpuBackend, CpuMatrix};
 
-/// Columns of one register of AVX2.
-const LANES: usize = 8;
 /// Columns summed side by side: half of AVX2's registers. Rows are filled up to whole blocks.
 const BLOCK: usize = 64;
 /// Words of a block at one bit a value.
 const BLOCK_WORDS: usize = 2;
-/// Edges ahead of which a row is asked for.
-const AHEAD: usize = 16;
-/// Words of a cache line.
-const LINE: usize = 16;
 
 /// Rows as their codec packed them.
 ///

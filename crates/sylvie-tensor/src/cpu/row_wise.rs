@@ -6,7 +6,7 @@ use super::kernels::{Mask, add_scaled, drop_row, drop_row_of, drop_sparse_row};
 use super::sparse::CpuSparse;
 use super::threads::{CHUNK_ROWS, Threads};
 use super::{CpuBackend, CpuMatrix};
-use crate::backend::Mode;
+use crate::operands::Mode;
 
 /// Rows summed into one partial sum; partial sums are added in order.
 const PARTIAL_ROWS: usize = 4096;

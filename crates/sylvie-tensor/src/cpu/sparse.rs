@@ -8,7 +8,7 @@ use super::CpuMatrix;
 use super::kernels::add_products;
 use super::pool::Pool;
 use super::threads::{CHUNK_ROWS, Threads};
-use crate::backend::Mode;
+use crate::operands::Mode;
 
 /// Columns a chunk of a transposed product: few, since columns are uneven.
 const CHUNK_COLUMNS: usize = 16;

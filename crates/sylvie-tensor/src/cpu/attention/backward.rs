@@ -6,12 +6,12 @@ use super::edges::{
     statistics_of_edges, weigh_back,
 };
 use super::{assert_shape, head_width, is_shared, leaky, leaky_slope, takes_part};
-use crate::backend::{AttentionGrads, AttentionRows};
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency, Places};
 use crate::cpu::gather::Rows;
 use crate::cpu::kernels::{add_scaled, dot, exp};
 use crate::cpu::row_wise::each_row;
 use crate::cpu::{CpuBackend, CpuMatrix, assert_same_shape};
+use crate::operands::{AttentionGrads, AttentionRows};
 
 /// Edges of a column that go back together: what they need fits the nearest cache.
 const PIECE_EDGES: usize = 64;

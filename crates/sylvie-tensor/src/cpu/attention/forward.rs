@@ -6,11 +6,11 @@ use super::edges::{
     weigh_edges,
 };
 use super::{assert_shape, head_width, leaky, takes_part};
-use crate::backend::Attention;
 use crate::cpu::aggregate::{CHUNK_ROWS, CpuAdjacency};
 use crate::cpu::gather::Rows;
 use crate::cpu::kernels::{exp, scale};
 use crate::cpu::{CpuBackend, CpuMatrix};
+use crate::operands::Attention;
 
 pub(in crate::cpu) fn begin(
     cpu: &CpuBackend,
