@@ -94,11 +94,11 @@ pub struct AdamStep {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Attention<M> {
-    /// Largest score so far; after [`Backend::attention_finish`] the log of the sum of exponentials.
+    /// Largest score so far; after [`Backend::attention_finish`](crate::Backend::attention_finish) the log of the sum of exponentials.
     pub max: M,
     /// Sum of `exp(score - max)`.
     pub sum: M,
-    /// Sum of `exp(score - max) * value`; after [`Backend::attention_finish`] the weighted mean.
+    /// Sum of `exp(score - max) * value`; after [`Backend::attention_finish`](crate::Backend::attention_finish) the weighted mean.
     pub values: M,
 }
 
@@ -160,7 +160,7 @@ pub struct AttentionRows<'a, M> {
     pub log_sum: &'a M,
     /// `dy . output`, `n_local x heads`.
     pub dot: &'a M,
-    /// Gradient of the output, `n_local x (heads * width)`, or what [`Backend::head_mean_backward`] gives.
+    /// Gradient of the output, `n_local x (heads * width)`, or what [`Backend::head_mean_backward`](crate::Backend::head_mean_backward) gives.
     pub dy: &'a M,
 }
 
