@@ -25,7 +25,7 @@ use definition::{Definitions, Item};
 use graphs::{Graphs, Mode};
 use page::{Preface, page, verdicts};
 use record::{Record, today};
-use runs::{HOSTS_FILE, HostsCommand, Results, Runner, Why};
+use runs::{HostsCommand, Results, Runner, Why};
 use section::{Claim, Context, Figure, Section};
 use stored::Settings;
 
@@ -122,13 +122,13 @@ pub(crate) fn measure(arguments: &PaperArguments) -> Result<()> {
     }
     let mode = if settings.quick { Mode::Quick } else { Mode::Full };
     let graphs = Graphs::new(mode, settings.scale, arguments.data.clone());
-    let mut runner = Runner::new(&definitions, graphs, results);
+    let mut runner = Runner::new(&definitions, graphs, (&record, results));
     runner.hosts = arguments.hosts.as_deref().map(HostsCommand::of).unwrap_or_default();
     let paper = Paper { items: &items, record: &record, surroundings, before: before.as_ref() };
     let mut sections = Vec::new();
     for (at, &item) in items.iter().enumerate() {
         println!("\n{} ({} of {}): {}", item.id, at + 1, items.len(), item.title);
-        runner.run(item);
+        runner.run(item)?;
         // Every item so far: its record outlives whatever becomes of the next.
         sections = paper.write(&runner, at + 1)?;
         let claims = sections.last().map(|section: &Section| section.claims.as_slice());
@@ -158,10 +158,8 @@ impl<'a> Paper<'a> {
             .collect();
         let claims: Vec<&Claim> = sections.iter().flat_map(|section| &section.claims).collect();
         let figures: Vec<&Figure> = sections.iter().flat_map(|section| &section.figures).collect();
-        self.record.write_results(&runner.results, &claims, &figures)?;
-        if !runner.results.shaped.is_empty() {
-            self.record.write(HOSTS_FILE, &runner.results.shaped_csv())?;
-        }
+        self.record.write_runs(&runner.results)?;
+        self.record.write_findings(&claims, &figures)?;
         let preface = Preface {
             title: "The paper's tables and figures, measured",
             surroundings: &self.surroundings,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use time::OffsetDateTime;
 
 use super::definition::Definitions;
-use super::runs::{Results, Trained};
+use super::runs::{HOSTS_FILE, Results, Trained};
 use super::section::{Claim, Figure};
 use super::training::EpochPoint;
 use crate::policies::report::COLUMNS;
@@ -85,7 +85,7 @@ impl Record {
         Ok(whole)
     }
 
-    /// Writes a file.
+    /// Writes a file: whole, or as it was before.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -94,23 +94,32 @@ impl Record {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
         }
-        fs::write(&path, text).with_context(|| path.display().to_string())
+        let aside = path.with_extension("part");
+        fs::write(&aside, text).with_context(|| aside.display().to_string())?;
+        fs::rename(&aside, &path).with_context(|| path.display().to_string())
     }
 
-    /// Writes every run, claim and figure.
+    /// Writes every run. Epochs come before the runs that they belong to: a reader that finds a run has all of it, and one
+    /// that was ended in between leaves epochs that no run asks for.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(crate) fn write_results(
-        &self,
-        results: &Results,
-        claims: &[&Claim],
-        figures: &[&Figure],
-    ) -> Result<()> {
-        self.write("times.csv", &times(results))?;
+    pub(crate) fn write_runs(&self, results: &Results) -> Result<()> {
         self.write("epochs.csv", &epochs(results))?;
-        self.write("scores.csv", &scores(results))?;
         self.write("curves.csv", &curves(results))?;
+        self.write("times.csv", &times(results))?;
+        self.write("scores.csv", &scores(results))?;
+        if results.shaped.is_empty() {
+            return Ok(());
+        }
+        self.write(HOSTS_FILE, &results.shaped_csv())
+    }
+
+    /// Writes every claim and figure.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(crate) fn write_findings(&self, claims: &[&Claim], figures: &[&Figure]) -> Result<()> {
         self.write("verdicts.csv", &verdicts(claims))?;
         self.write(FIGURES, &figures_csv(figures))
     }

@@ -10,6 +10,7 @@ use sylvie::gnn::ModelKind;
 
 use super::definition::{Definitions, Effort, Item, Kind, Layout, Policy, Set};
 use super::graphs::{Graphs, Mode, Use};
+use super::record::Record;
 use super::training::{Curve, curve};
 use crate::policies::report::Row;
 use crate::policies::{Bench, Effort as TimeEffort, Layout as Ranks};
@@ -121,6 +122,7 @@ pub(crate) type Cell<'a> = (&'a str, ModelKind);
 pub(crate) struct Runner<'a> {
     definitions: &'a Definitions,
     graphs: Graphs,
+    record: &'a Record,
     begin: Instant,
     /// By data set, model and layout.
     links: BTreeMap<(String, String, String), LinkModel>,
@@ -129,10 +131,14 @@ pub(crate) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// With the runs that there are already.
-    pub(crate) fn new(definitions: &'a Definitions, graphs: Graphs, results: Results) -> Self {
+    /// With the runs that are in the record already.
+    pub(crate) fn new(
+        definitions: &'a Definitions,
+        graphs: Graphs,
+        (record, results): (&'a Record, Results),
+    ) -> Self {
         let (links, hosts) = Default::default();
-        Self { definitions, graphs, begin: Instant::now(), links, hosts, results }
+        Self { definitions, graphs, record, begin: Instant::now(), links, hosts, results }
     }
 
     pub(crate) fn effort(&self, item: &'a Item) -> &'a Effort {
@@ -161,10 +167,14 @@ impl<'a> Runner<'a> {
         cells
     }
 
-    /// Makes all runs of an item that there are none of yet, as long as its time lasts.
-    pub(crate) fn run(&mut self, item: &'a Item) {
+    /// Makes all runs of an item that there are none of yet, as long as its time lasts, and puts each into the record.
+    ///
+    /// # Errors
+    /// A record that cannot be written. A run that fails is noted, and the others go on.
+    pub(crate) fn run(&mut self, item: &'a Item) -> Result<()> {
         if item.kind == Kind::Hosts {
-            return self.on_hosts(item);
+            self.on_hosts(item);
+            return Ok(());
         }
         let budget = Duration::from_secs_f64(self.effort(item).budget_s.max(0.0));
         let deadline = Instant::now() + budget;
@@ -183,6 +193,7 @@ impl<'a> Runner<'a> {
                     self.attempt(item, deadline, &timed_name(cell, layout, policy), |runner| {
                         runner.time(item, cell, layout, policy)
                     });
+                    self.record.write_runs(&self.results)?;
                 }
             }
             for policy in item.policies.iter().filter(|_| item.kind.is_trained()) {
@@ -194,9 +205,11 @@ impl<'a> Runner<'a> {
                     self.attempt(item, deadline, &trained_name(cell, policy, seed), |runner| {
                         runner.train(item, cell, policy, seed)
                     });
+                    self.record.write_runs(&self.results)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Makes a run; one that fails or comes too late is noted, and the others go on.

@@ -7,7 +7,10 @@ use sylvie::gnn::ModelKind;
 use sylvie::pipeline::{ExchangePolicy, Preset, Schedule};
 
 use super::definition::{Definitions, Kind};
-use super::{BENCHES, PaperArguments, measure};
+use super::graphs::{Graphs, Mode};
+use super::record::Record;
+use super::runs::{Results, Runner};
+use super::{BENCHES, PaperArguments, measure, stored};
 
 /// A set of a few hundred nodes, one that cannot be, and one that is not there.
 const SETS: &str = r#"
@@ -243,6 +246,23 @@ fn a_record_is_gone_on_with() {
     items[0].1 = items[0].1.replace("seeds = 2", "seeds = 3");
     let error = format!("{:#}", measure(&again(&items)).unwrap_err());
     assert!(error.contains("1.toml") && error.contains("new record"), "{error}");
+}
+
+#[test]
+fn runs_are_in_the_record_before_their_item_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let items = [("1.toml", item("a", "accuracy", "\"tiny\"", 100.0))];
+    let definitions = arguments(folder.path(), &items).definitions.unwrap();
+    let definitions = Definitions::read(&definitions).unwrap();
+    let record = Record::create(folder.path(), "record").unwrap();
+    let graphs = Graphs::new(Mode::Quick, 1.0, None);
+    let mut runner = Runner::new(&definitions, graphs, (&record, Results::default()));
+    runner.run(&definitions.items[0]).unwrap();
+    // No page was written, as where a run is ended.
+    assert!(!record.folder.join("report.html").exists());
+    let stored = stored::results(&record.folder).unwrap();
+    assert_eq!((stored.timed.len(), stored.trained.len()), (3, 3 * 2));
+    assert!(stored.trained.iter().all(|run| run.curve.epochs.len() == 5));
 }
 
 #[test]
