@@ -235,10 +235,20 @@ pub(crate) struct Effort {
     pub(crate) seeds: u32,
     #[serde(default)]
     pub(crate) epochs: u32,
+    /// Epochs of trained runs on data sets that take more.
+    #[serde(default)]
+    pub(crate) longer: BTreeMap<String, u32>,
     #[serde(default)]
     pub(crate) eval_every: u32,
     /// Seconds that the item may take; what is not begun by then is left out, and said to be.
     pub(crate) budget_s: f64,
+}
+
+impl Effort {
+    /// Epochs of a trained run.
+    pub(crate) fn epochs_on(&self, data: &str) -> u32 {
+        self.longer.get(data).copied().unwrap_or(self.epochs)
+    }
 }
 
 /// What the paper reports of a data set and model.
@@ -402,6 +412,10 @@ impl Item {
                 !self.kind.is_trained() || is_trained,
                 "{name}: `seeds`, `epochs`, `eval_every`"
             );
+            for (data, &epochs) in &effort.longer {
+                let is_set = self.data.contains(data) || self.real.contains(data);
+                ensure!(is_set && epochs > 0, "{name}: `longer` has {epochs} epochs on '{data}'");
+            }
         }
         if self.kind == Kind::Hosts { self.check_hosts(sets) } else { Ok(()) }
     }

@@ -11,7 +11,7 @@ use sylvie::gnn::ModelKind;
 use super::definition::{Definitions, Effort, Item, Kind, Layout, Policy, Set};
 use super::graphs::{Graphs, Mode, Use};
 use super::record::Record;
-use super::training::{Curve, curve};
+use super::training::{Curve, Length, curve};
 use crate::policies::report::Row;
 use crate::policies::{Bench, Effort as TimeEffort, Layout as Ranks};
 
@@ -106,7 +106,7 @@ impl Results {
             (run.data.as_str(), run.model) == cell
                 && run.policy == policy
                 && (run.epochs, run.eval_every, run.n_parts)
-                    == (effort.epochs, effort.eval_every, n_parts)
+                    == (effort.epochs_on(cell.0), effort.eval_every, n_parts)
                 && run.seed <= effort.seeds
         };
         let mut runs: Vec<&Trained> = self.trained.iter().filter(is_meant).collect();
@@ -296,7 +296,7 @@ impl<'a> Runner<'a> {
         self.results.trained.iter().any(|run| {
             (run.data.as_str(), run.model, run.seed, run.n_parts) == (cell.0, cell.1, seed, parts)
                 && run.policy == policy.name
-                && (run.epochs, run.eval_every) == (effort.epochs, effort.eval_every)
+                && (run.epochs, run.eval_every) == (effort.epochs_on(cell.0), effort.eval_every)
         })
     }
 
@@ -389,7 +389,9 @@ impl<'a> Runner<'a> {
         let split = self.graphs.split((data, set), parts, Use::Trained)?;
         let model = self.graphs.model(set, kind, (&split, Use::Trained))?;
         let begin = Instant::now();
-        let curve = curve(&split, &model, &policy.exchange(), u64::from(seed), effort)?;
+        let epochs = effort.epochs_on(data);
+        let length = Length { epochs, eval_every: effort.eval_every };
+        let curve = curve(&split, &model, &policy.exchange(), u64::from(seed), length)?;
         let text = format!(
             "test {:.4} at validation {:.4} in epoch {}, {:.1} s",
             curve.test,
@@ -403,7 +405,7 @@ impl<'a> Runner<'a> {
             policy: policy.name.clone(),
             seed,
             n_parts: parts,
-            epochs: effort.epochs,
+            epochs,
             eval_every: effort.eval_every,
             curve,
         });

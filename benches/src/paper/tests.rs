@@ -140,6 +140,7 @@ fn what_is_unknown_is_refused_with_file_and_key() {
     for (from, to, expected) in [
         ("title = \"tiny\"", "titel = \"tiny\"", "unknown field `titel`"),
         ("seeds = 2", "sedes = 2", "unknown field `sedes`"),
+        ("seeds = 2", "seeds = 2\nlonger = { none = 3 }", "3 epochs on 'none'"),
         ("preset = \"sylvie-s\"", "preset = \"sylvie\"", "unknown preset 'sylvie'"),
         ("models = [\"sage\"]", "models = [\"sagen\"]", "unknown model 'sagen'"),
         ("models = [\"sage\"]", "models = [\"gat\"]", "data set 'tiny' has no gat"),
@@ -251,7 +252,9 @@ fn a_record_is_gone_on_with() {
 #[test]
 fn runs_are_in_the_record_before_their_item_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let items = [("1.toml", item("a", "accuracy", "\"tiny\"", 100.0))];
+    let longer = "epochs = 5\nlonger = { tiny = 7 }";
+    let item = item("a", "accuracy", "\"tiny\"", 100.0).replace("epochs = 5", longer);
+    let items = [("1.toml", item)];
     let definitions = arguments(folder.path(), &items).definitions.unwrap();
     let definitions = Definitions::read(&definitions).unwrap();
     let record = Record::create(folder.path(), "record").unwrap();
@@ -262,7 +265,7 @@ fn runs_are_in_the_record_before_their_item_ends() {
     assert!(!record.folder.join("report.html").exists());
     let stored = stored::results(&record.folder).unwrap();
     assert_eq!((stored.timed.len(), stored.trained.len()), (3, 3 * 2));
-    assert!(stored.trained.iter().all(|run| run.curve.epochs.len() == 5));
+    assert!(stored.trained.iter().all(|run| run.curve.epochs.len() == 7));
 }
 
 #[test]

@@ -13,7 +13,6 @@ use sylvie::pipeline::{
 };
 use sylvie::tensor::{CpuBackend, Wire};
 
-use super::definition::Effort;
 use crate::policies::split::Split;
 
 /// What became of one training.
@@ -38,6 +37,13 @@ pub(crate) struct EpochPoint {
     pub(crate) val: Option<f64>,
 }
 
+/// How long a training is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    pub(crate) epochs: u32,
+    pub(crate) eval_every: u32,
+}
+
 /// Trains.
 ///
 /// # Errors
@@ -47,12 +53,12 @@ pub(crate) fn curve(
     model: &ModelConfig,
     policy: &ExchangePolicy,
     seed: u64,
-    effort: &Effort,
+    length: Length,
 ) -> Result<Curve> {
     let settings = TrainSettings {
-        n_epochs: effort.epochs,
+        n_epochs: length.epochs,
         seed,
-        eval_every: effort.eval_every,
+        eval_every: length.eval_every,
         metric: split.metric,
         ..TrainSettings::new(model.clone(), policy.clone())
     };

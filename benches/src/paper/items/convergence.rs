@@ -30,6 +30,7 @@ fn tenth(context: Context<'_>) -> u32 {
     context.effort.epochs.div_ceil(10)
 }
 
+/// The same on all data sets, also where trainings are longer.
 fn quarter(context: Context<'_>) -> u32 {
     context.effort.epochs.div_ceil(4)
 }

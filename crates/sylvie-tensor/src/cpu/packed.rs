@@ -3,26 +3,22 @@
 //!
 //! No operation is fused or reordered, neither between the version for every machine and that for AVX2 nor
 //! against decoding first: the bits are those of sums of decoded rows.
-// The choice at run time is an unsafe call that the macro writes.
-#![allow(unsafe_code)]
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use multiversion::multiversion;
 use sylvie_lowbit::{DecodeError, RowCodec};
 use sylvie_random::Family;
 
-use super::gather::{AHEAD, LANES, LINE, prefetch};
 use super::kernels::{Mask, kept_columns};
 use super::threads::CHUNK_ROWS;
 use super::{CpuBackend, CpuMatrix};
 
-/// Columns summed side by side: half of AVX2's registers. Rows are filled up to whole blocks.
-const BLOCK: usize = 64;
-/// Words of a block at one bit a value.
-const BLOCK_WORDS: usize = 2;
+mod lanes;
+mod sums;
+
+use sums::{BLOCK, BLOCK_WORDS, Gathered, add_codes};
 
 /// Rows as their codec packed them.
 ///
@@ -212,171 +208,5 @@ fn copy_codes(bytes: &[u8], words: &mut [u32]) {
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
         *word = u32::from_le_bytes(last);
-    }
-}
-
-/// Packed rows, and which of them all edges lead to: those that follow the ones summed are asked for ahead
-/// of their turn.
-#[derive(Clone, Copy)]
-struct Gathered<'a> {
-    columns: &'a [u32],
-    codes: &'a [u32],
-    levels: &'a [[f32; 2]],
-    factors: Option<&'a [f32]>,
-    /// Nothing without dropout.
-    kept: &'a [u32],
-    scale: f32,
-    n_blocks: usize,
-}
-
-/// Asks for a block of the row that is read `AHEAD` edges later.
-#[inline(always)]
-fn prefetch_block<const BITS: usize, const DROPS: bool>(
-    rows: Gathered<'_>,
-    edge: usize,
-    block: usize,
-) {
-    let Some(&column) = rows.columns.get(edge + AHEAD) else { return };
-    let at = (column as usize * rows.n_blocks + block) * BLOCK_WORDS;
-    for line in 0..(BLOCK_WORDS * BITS).div_ceil(LINE) {
-        prefetch(rows.codes, at * BITS + line * LINE);
-    }
-    prefetch(rows.levels, column as usize);
-    if DROPS {
-        prefetch(rows.kept, at);
-    }
-}
-
-/// A block of a row.
-struct Row<'a, const BITS: usize> {
-    codes: &'a [u32],
-    kept: &'a [u32],
-    levels: [f32; 2],
-    scale: f32,
-    factor: f32,
-}
-
-impl<'a, const BITS: usize> Row<'a, BITS> {
-    /// The block of row `column` whose words at one bit a value begin at `at`.
-    #[inline(always)]
-    fn new(rows: Gathered<'a>, at: usize, column: usize, factor: f32) -> Self {
-        let codes = &rows.codes[at * BITS..(at + BLOCK_WORDS) * BITS];
-        let kept = if rows.kept.is_empty() { &[] } else { &rows.kept[at..at + BLOCK_WORDS] };
-        let (levels, scale) = (rows.levels[column], rows.scale);
-        match BITS {
-            1 => Self { codes, kept, levels: levels.map(|x| factor * (x * scale)), scale, factor },
-            _ => Self { codes, kept, levels, scale, factor },
-        }
-    }
-
-    /// Adds the values of one register of columns, where there are so many. Without dropout and without
-    /// factors they are multiplied by 1, which changes nothing.
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "lengths that are constants keep sums in registers"
-    )]
-    #[inline(always)]
-    fn add<const N: usize, const DROPS: bool>(
-        &self,
-        register: usize,
-        totals: &mut [[f32; LANES]; N],
-    ) {
-        if register >= N {
-            return;
-        }
-        let first = register * LANES;
-        for lane in 0..LANES {
-            let bit = (first + lane) * BITS;
-            let word = self.codes[bit / 32];
-            let mut value = if BITS == 1 {
-                if word & (1 << (bit % 32)) == 0 { self.levels[0] } else { self.levels[1] }
-            } else {
-                // As a signed number, which there is an instruction for.
-                let code = (word >> (bit % 32) & ((1 << BITS) - 1)) as i32;
-                self.factor * ((self.levels[0] + code as f32 * self.levels[1]) * self.scale)
-            };
-            if DROPS {
-                let is_kept = self.kept[first / 32] & (1 << ((first + lane) % 32)) != 0;
-                value = if is_kept { value } else { 0.0 };
-            }
-            totals[register][lane] += value;
-        }
-    }
-}
-
-/// Adds up `N` registers of columns, from the first of a block on. `sums` has a value for each, which are
-/// read before the first edge and written after the last.
-#[inline(always)]
-fn sum_block<const N: usize, const BITS: usize, const DROPS: bool>(
-    rows: Gathered<'_>,
-    edges: Range<usize>,
-    block: usize,
-    sums: &mut [f32],
-) {
-    let mut totals = [[0.0_f32; LANES]; N];
-    for (total, sums) in totals.iter_mut().zip(sums.as_chunks::<LANES>().0) {
-        *total = *sums;
-    }
-    for edge in edges {
-        prefetch_block::<BITS, DROPS>(rows, edge, block);
-        let column = rows.columns[edge] as usize;
-        let factor = rows.factors.map_or(1.0, |factors| factors[column]);
-        if factor == 0.0 {
-            continue;
-        }
-        let row =
-            Row::<BITS>::new(rows, (column * rows.n_blocks + block) * BLOCK_WORDS, column, factor);
-        // One by one: a loop over registers is too long to be unrolled, and sums would not stay in them.
-        row.add::<N, DROPS>(0, &mut totals);
-        row.add::<N, DROPS>(1, &mut totals);
-        row.add::<N, DROPS>(2, &mut totals);
-        row.add::<N, DROPS>(3, &mut totals);
-        row.add::<N, DROPS>(4, &mut totals);
-        row.add::<N, DROPS>(5, &mut totals);
-        row.add::<N, DROPS>(6, &mut totals);
-        row.add::<N, DROPS>(7, &mut totals);
-    }
-    for (sums, total) in sums.as_chunks_mut::<LANES>().0.iter_mut().zip(totals) {
-        *sums = total;
-    }
-}
-
-#[inline(always)]
-fn sum_row<const BITS: usize, const DROPS: bool>(
-    rows: Gathered<'_>,
-    edges: Range<usize>,
-    sums: &mut [f32],
-) {
-    let (blocks, tail) = sums.as_chunks_mut::<BLOCK>();
-    let n_whole = blocks.len();
-    for (block, sums) in blocks.iter_mut().enumerate() {
-        sum_block::<8, BITS, DROPS>(rows, edges.clone(), block, sums);
-    }
-    if tail.is_empty() {
-        return;
-    }
-    // One register more than is summed: what is copied in and out is then not what is summed in.
-    let mut padded = [0.0; BLOCK + LANES];
-    padded[..tail.len()].copy_from_slice(tail);
-    if tail.len() <= BLOCK / 2 {
-        sum_block::<4, BITS, DROPS>(rows, edges, n_whole, &mut padded[..BLOCK / 2]);
-    } else {
-        sum_block::<8, BITS, DROPS>(rows, edges, n_whole, &mut padded[..BLOCK]);
-    }
-    tail.copy_from_slice(&padded[..tail.len()]);
-}
-
-/// `sums += factor * row columns[edge]` for each of `edges`, in their order.
-#[multiversion(targets("x86_64+avx2"))]
-fn add_codes(bits: usize, rows: Gathered<'_>, edges: Range<usize>, sums: &mut [f32]) {
-    match (bits, rows.kept.is_empty()) {
-        (1, true) => sum_row::<1, false>(rows, edges, sums),
-        (1, false) => sum_row::<1, true>(rows, edges, sums),
-        (2, true) => sum_row::<2, false>(rows, edges, sums),
-        (2, false) => sum_row::<2, true>(rows, edges, sums),
-        (4, true) => sum_row::<4, false>(rows, edges, sums),
-        (4, false) => sum_row::<4, true>(rows, edges, sums),
-        (_, true) => sum_row::<8, false>(rows, edges, sums),
-        (_, false) => sum_row::<8, true>(rows, edges, sums),
     }
 }
