@@ -76,8 +76,8 @@ pub(crate) struct ExchangeFlags {
     /// Rows that go through the codec: boundary, those that are sent, or all. [default: boundary]
     #[arg(long, value_name = "NAME")]
     pub(crate) scope: Option<Scope>,
-    /// How halo rows of 1, 2, 4 or 8 bits lie in memory: f32, decoded as they come, or packed, decoded in
-    /// registers as gcn and sage sum them, which takes less memory; results are the same. [default: f32]
+    /// How halo rows of 1, 2, 4 or 8 bits lie in memory: f32, decoded as they come, packed, decoded in
+    /// registers as gcn and sage sum them, which takes less memory, or auto; results are the same. [default: auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) halo: Option<HaloRows>,
     /// Compute what needs own rows alone while a sync exchange travels; results are the same.

@@ -185,7 +185,7 @@ pub(crate) fn check_machine(flags: &RunFlags, machine: &Machine) -> Result<()> {
     if differs(flags.gather, Gather::F32) {
         bail!("--gather has no effect with --device {machine}: devices gather f32");
     }
-    if differs(flags.exchange.halo, HaloRows::F32) {
+    if flags.exchange.halo == Some(HaloRows::Packed) {
         bail!("--halo has no effect with --device {machine}: devices decode rows as they come");
     }
     Ok(())
@@ -210,7 +210,7 @@ fn of_exchange(flags: &RunFlags, settings: &RunSettings) -> [Idle; 4] {
                 .to_owned(),
         },
         Idle {
-            is_met: differs(given.halo, HaloRows::F32)
+            is_met: given.halo == Some(HaloRows::Packed)
                 && !policy.forward.iter().any(|codec| codec.width.is_quantized()),
             flag: "--halo",
             reason: "at these widths: only rows of 1, 2, 4 or 8 bits are packed".to_owned(),

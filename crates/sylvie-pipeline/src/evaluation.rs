@@ -40,13 +40,13 @@ pub struct Prediction {
     pub embeddings: Vec<f32>,
 }
 
-/// Logits of the own rows, row-major on the host; all finite.
+/// Logits of the own rows; all finite.
 pub(crate) fn forward_logits<B: Wire>(
     pace: Pace<'_, B>,
     exchange: (&CommHandle<B>, &mut Slots<B>),
     data: &PartData,
     watch: Watch<'_>,
-) -> Result<Vec<f32>, TrainError> {
+) -> Result<Arc<B::Matrix>, TrainError> {
     forward(pace, exchange, data, watch, &mut |_, _| ())
 }
 
@@ -57,7 +57,7 @@ fn forward<B: Wire>(
     data: &PartData,
     watch: Watch<'_>,
     look: &mut dyn FnMut(usize, &B::Matrix),
-) -> Result<Vec<f32>, TrainError> {
+) -> Result<Arc<B::Matrix>, TrainError> {
     let targets = Targets::new(pace.backend, &data.labels, &[]);
     let mut flow = Flow::default();
     let n_parts = handle.size() as u32;
@@ -69,9 +69,11 @@ fn forward<B: Wire>(
             look(layer, flow.output());
         }
     }
-    let logits = pace.backend.download(flow.output());
+    let logits = flow.into_output();
     let width = data.labels.n_classes().max(1) as usize;
-    check_finite(&logits, width, (handle.rank(), pace.epoch), data)?;
+    let values = pace.backend.host_values(&logits);
+    check_finite(&values, width, (handle.rank(), pace.epoch), data)?;
+    drop(values);
     Ok(logits)
 }
 
@@ -156,6 +158,7 @@ where
             }
         };
         let logits = forward(pace, (handle, &mut slots), data, watch, &mut look)?;
+        let logits = backend.download(&logits);
         let width = model.n_columns_in(n_layers - 1);
         check_finite(&embeddings, width, (handle.rank(), 0), data)?;
         then(handle, Prediction { logits, embeddings })

@@ -107,6 +107,14 @@ impl<B: Wire> Flow<B> {
         self.rows.as_ref().expect("a layer was computed")
     }
 
+    /// The output of the layer that was computed last, alone.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn into_output(self) -> Arc<B::Matrix> {
+        self.rows.expect("a layer was computed")
+    }
+
     /// Weight gradients of the layer that went back last.
     ///
     /// # Panics

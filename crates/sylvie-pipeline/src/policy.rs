@@ -75,11 +75,25 @@ pub enum Memory {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HaloRows {
-    /// Decoded to f32 as they come.
+    /// Packed where that is as exact and no slower, else f32: attention multiplies rows, boundary sampling leaves some out, an average
+    /// needs them as numbers, and devices gather f32.
     #[default]
+    Auto,
+    /// Decoded to f32 as they come.
     F32,
     /// As they came: they are decoded in registers, once an edge. The bits are the same.
     Packed,
+}
+
+impl HaloRows {
+    /// Whether rows of this width stay packed, where they can be. At 4 bits summing decoded rows is as fast.
+    pub(crate) fn packs(self, width: Width) -> bool {
+        match self {
+            Self::Auto => width.is_quantized() && width != Width::Four,
+            Self::F32 => false,
+            Self::Packed => width.is_quantized(),
+        }
+    }
 }
 
 /// Which rows go through the codec.
@@ -165,7 +179,7 @@ impl ExchangePolicy {
             smooth: None,
             smooth_decay: 0.95,
             scope: Scope::Boundary,
-            halo: HaloRows::F32,
+            halo: HaloRows::Auto,
             overlap: false,
         }
     }
@@ -299,6 +313,14 @@ impl ExchangePolicy {
                 "an asynchronous exchange is hidden already",
             ),
         ]
+    }
+
+    /// How halo rows lie in memory where a network of this kind reads them.
+    pub(crate) fn halo_rows(&self, kind: ModelKind) -> HaloRows {
+        let packed = Self { halo: HaloRows::Packed, ..self.clone() };
+        let can_be_packed =
+            packed.conflicts_of_packed(kind).iter().all(|conflict| !conflict.is_met);
+        if can_be_packed { self.halo } else { HaloRows::F32 }
     }
 
     fn conflicts_of_packed(&self, kind: ModelKind) -> [Conflict; 3] {
@@ -450,5 +472,5 @@ words!(
     "features" => Self::Features, "gradients" => Self::Gradients, "both" => Self::Both
 );
 words!(Memory, "memory", "all" => Self::All, "sequential" => Self::Sequential);
-words!(HaloRows, "halo rows", "f32" => Self::F32, "packed" => Self::Packed);
+words!(HaloRows, "halo rows", "auto" => Self::Auto, "f32" => Self::F32, "packed" => Self::Packed);
 words!(Scope, "scope", "boundary" => Self::Boundary, "all" => Self::All);

@@ -240,7 +240,7 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let full = RowCodec::new(Width::F32);
     let is_full = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
     let is_alike = is_full && policy.boundary_sampling.is_none();
-    let (halo, memory) = (policy.halo, policy.memory);
+    let (halo, memory) = (policy.halo_rows(settings.model.kind), policy.memory);
     CommNeeds { seed: settings.seed, n_slots, halo, memory, is_alike }
 }
 
@@ -400,6 +400,7 @@ impl<'a, B: Wire> Run<'a, B> {
             sample: None,
         };
         let logits = forward_logits(pace, (handle, &mut self.slots), data, self.watch)?;
+        let logits = self.backend.host_values(&logits);
         let scores = score(handle, epoch, self.settings.metric, &logits, data)?;
         let (traffic, _) = handle.take_counts()?;
         let sent = traffic.of_purpose(Purpose::Evaluation);

@@ -1,5 +1,7 @@
 //! The primitives that models are written in.
 
+use std::borrow::Cow;
+
 use sylvie_graph::{Block, SparseMatrix};
 use sylvie_random::Family;
 
@@ -69,6 +71,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn upload(&self, n_rows: usize, n_cols: usize, values: &[f32]) -> Self::Matrix;
     /// Host copy of a matrix, row after row.
     fn download(&self, x: &Self::Matrix) -> Vec<f32>;
+    /// The values of a matrix on the host, row after row: not copied where they are there already.
+    fn host_values<'a>(&self, x: &'a Self::Matrix) -> Cow<'a, [f32]> {
+        Cow::Owned(self.download(x))
+    }
     /// A copy on the same machine.
     fn copy(&self, x: &Self::Matrix) -> Self::Matrix;
     /// Rows and columns.

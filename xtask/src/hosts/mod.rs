@@ -19,7 +19,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::step::Step;
-use testbed::Testbed;
+use testbed::{Links, Testbed};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub(crate) struct HostsArguments {
     /// at once, what does not fit is lost and sent again 0.2 s later.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     queue_ms: u32,
+    /// How TCP finds its rate, by the kernel's name: cubic, reno, bbr.
+    #[arg(long, default_value = "cubic")]
+    congestion: String,
     /// Graph, as `sylvie train --data` takes it.
     #[arg(long, default_value = "synthetic:nodes=6000,degree=10,features=32,locality=0")]
     data: String,
@@ -70,6 +73,12 @@ pub(crate) struct HostsArguments {
     csv: Option<PathBuf>,
 }
 
+impl HostsArguments {
+    fn links(&self) -> Links<'_> {
+        Links { mbit: self.rate, queue_ms: self.queue_ms, congestion: &self.congestion }
+    }
+}
+
 fn mbit(word: &str) -> Result<u64, String> {
     let number = word.strip_suffix("mbit").unwrap_or(word).parse().ok();
     number.filter(|rate| (1..=100_000).contains(rate)).ok_or_else(|| "not as in 100mbit".to_owned())
@@ -102,7 +111,7 @@ pub(crate) fn run(root: &Path, arguments: &HostsArguments) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     if arguments.check {
         // Root is not enough in a container, which may forbid namespaces.
-        drop(Testbed::up(2, arguments.rate, arguments.queue_ms, scratch.path())?);
+        drop(Testbed::up(2, &arguments.links(), scratch.path())?);
     }
     let build = "build --release --package sylvie-cli --features mpi --target-dir target/mpi";
     Step::cargo(build).run(root).context("docs/cluster.md says what to install")?;
@@ -174,7 +183,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Measures every policy on so many hosts.
     fn hosts(&self, n_hosts: usize, table: &mut Vec<String>) -> Result<()> {
-        let HostsArguments { data, partitioner, rate, queue_ms, .. } = self.arguments;
+        let HostsArguments { data, partitioner, rate, .. } = self.arguments;
         let parts = self.scratch.join(format!("parts-{n_hosts}"));
         let mut partition = Command::new(&self.program);
         partition.args(["partition", "--data", data, "--partitioner", partitioner, "--parts"]);
@@ -182,7 +191,7 @@ impl Bench<'_> {
         self.wait(&mut partition)?;
         let mut first_s = None;
         for policy in &self.arguments.policies {
-            let testbed = Testbed::up(n_hosts, *rate, *queue_ms, self.scratch)?;
+            let testbed = Testbed::up(n_hosts, &self.arguments.links(), self.scratch)?;
             let before = testbed.payload_bytes()?;
             let job = testbed.job(&self.arguments.launcher, &self.program);
             let measured = self.train(job, policy, &parts, &["--transport", "mpi"])?;

@@ -29,6 +29,17 @@ struct Held {
     inside: u32,
 }
 
+/// What hosts are joined by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links<'a> {
+    /// Of each host's link, each way.
+    pub(crate) mbit: u64,
+    /// What the queue at each end of a link holds, in milliseconds of the link.
+    pub(crate) queue_ms: u32,
+    /// How TCP finds its rate.
+    pub(crate) congestion: &'a str,
+}
+
 /// Hosts that can be reached until this value is dropped.
 pub(crate) struct Testbed {
     switch: Held,
@@ -48,12 +59,11 @@ impl Drop for Testbed {
 }
 
 impl Testbed {
-    /// Makes `n_hosts` hosts with links of `mbit` Mbit/s each way, whose queues hold what such a link carries in
-    /// `queue_ms`. Files go into `scratch`.
+    /// Makes hosts. Files go into `scratch`.
     ///
     /// # Errors
     /// What the system's commands say, as that this user is not root.
-    pub(crate) fn up(n_hosts: usize, mbit: u64, queue_ms: u32, scratch: &Path) -> Result<Self> {
+    pub(crate) fn up(n_hosts: usize, links: &Links<'_>, scratch: &Path) -> Result<Self> {
         remove_old()?;
         let names: Vec<String> = (1..=n_hosts).map(|host| format!("{PREFIX}{host}")).collect();
         let mut list = "127.0.0.1 localhost\n".to_owned() + &format!("10.77.1.254 {SWITCH}\n");
@@ -62,7 +72,8 @@ impl Testbed {
         }
         let names_file = scratch.join("hosts");
         fs::write(&names_file, list)?;
-        let switch = hold(SWITCH, &names_file)?;
+        let Links { mbit, queue_ms, congestion } = *links;
+        let switch = hold(SWITCH, &names_file, congestion)?;
         let mut testbed = Self { switch, hosts: Vec::new(), agent: scratch.join("agent") };
         for link in ["data", "control"] {
             ip(&format!("-n {SWITCH} link add {link} type bridge mcast_snooping 0"))?;
@@ -71,7 +82,7 @@ impl Testbed {
         ip(&format!("-n {SWITCH} link set lo up"))?;
         ip(&format!("-n {SWITCH} addr add 10.77.1.254/24 dev control"))?;
         for (name, number) in names.iter().zip(1..) {
-            testbed.hosts.push(hold(name, &names_file)?);
+            testbed.hosts.push(hold(name, &names_file, congestion)?);
             ip(&format!("-n {name} link set lo up"))?;
             for (link, inner, net) in [("data", "eth0", 0), ("control", "eth1", 1)] {
                 let outer = format!("{link}{number}");
@@ -165,11 +176,11 @@ fn remove_old() -> Result<()> {
 }
 
 /// Makes a namespace and the process that holds it.
-fn hold(name: &str, names_file: &Path) -> Result<Held> {
+fn hold(name: &str, names_file: &Path, congestion: &str) -> Result<Held> {
     ip(&format!("netns add {name}"))?;
     let script = format!(
         "hostname {name} && mount -t tmpfs -o size=256m tmpfs /dev/shm && mount --bind '{}' /etc/hosts && \
-         echo up && exec sleep 86400",
+         echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control && echo up && exec sleep 86400",
         names_file.display()
     );
     let mut command = Command::new("ip");
@@ -181,7 +192,10 @@ fn hold(name: &str, names_file: &Path) -> Result<Held> {
     let mut line = String::new();
     let stdout = holder.stdout.take().context("a pipe")?;
     BufReader::new(stdout).read_line(&mut line)?;
-    ensure!(line == "up\n", "{name} does not come up: root is needed, and util-linux");
+    ensure!(
+        line == "up\n",
+        "{name} does not come up: root is needed, util-linux, and TCP's congestion control '{congestion}'"
+    );
     let children = format!("/proc/{0}/task/{0}/children", holder.id());
     let inside = fs::read_to_string(&children).with_context(|| children.clone())?;
     let inside = inside.trim().parse().with_context(|| format!("{children}: {inside}"))?;

@@ -10,7 +10,6 @@ use sylvie_tensor::Wire;
 use super::Call;
 use super::exchange::Exchanger;
 use crate::error::TrainError;
-use crate::policy::HaloRows;
 use crate::sample::Sample;
 use crate::schedule::Parts;
 use crate::stage::{ExchangePlan, Stage};
@@ -26,7 +25,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         messages: impl Iterator<Item = (usize, Received<B::Bytes>)>,
     ) -> Result<Vec<(usize, Input<B>)>, TrainError> {
         let (backend, rank) = (self.backend, self.comm.rank());
-        let is_packed = self.halo == HaloRows::Packed && call.codec.width.is_quantized();
+        let is_packed = self.halo.packs(call.codec.width);
         let mut blocks = Vec::new();
         for (block, Received { peer, buffer }) in messages {
             let n_rows = stage.plan.halo[block].ids.len();

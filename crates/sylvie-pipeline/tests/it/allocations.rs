@@ -109,14 +109,14 @@ fn count(policy: ExchangePolicy, kind: ModelKind, n_epochs: u32) -> Vec<(u64, u6
 #[test]
 fn steady_state_allocates_no_buffers() {
     let bounded = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
-    let packed = ExchangePolicy { halo: HaloRows::Packed, ..Preset::SylvieA.policy() };
+    let decoded = ExchangePolicy { halo: HaloRows::F32, ..Preset::SylvieA.policy() };
     let cases = [
         (ModelKind::Gcn, Preset::SylvieS.policy()),
         (ModelKind::Gat, Preset::SylvieS.policy()),
         (ModelKind::Gat, bounded),
         (ModelKind::Gcn, Preset::PipeGcn.policy()),
         (ModelKind::Sage, Preset::SylvieA.policy()),
-        (ModelKind::Sage, packed),
+        (ModelKind::Sage, decoded),
     ];
     for (kind, policy) in cases {
         // The last epoch evaluates, in full precision: its messages are larger.

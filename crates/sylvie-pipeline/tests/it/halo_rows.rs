@@ -63,9 +63,12 @@ fn packed_halo_rows_change_no_bit() {
     let inputs = parts(3, Setting::Inductive);
     for policy in various() {
         for mut settings in networks(&policy) {
+            settings.exchange.halo = HaloRows::F32;
             let expected = run(&inputs, &settings, 1).expect("a run");
-            settings.exchange.halo = HaloRows::Packed;
-            for n_threads in [1, 2] {
+            for (halo, n_threads) in
+                [(HaloRows::Packed, 1), (HaloRows::Packed, 2), (HaloRows::Auto, 1)]
+            {
+                settings.exchange.halo = halo;
                 let found = run(&inputs, &settings, n_threads).expect("a run");
                 assert!(found == expected, "{:?}", settings.exchange);
             }

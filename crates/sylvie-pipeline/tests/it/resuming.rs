@@ -165,7 +165,8 @@ fn what_is_under_way_is_part_of_the_state() {
 #[test]
 fn packed_rows_are_kept_as_the_rows_that_they_stand_for() {
     let inputs = parts(Setting::Transductive);
-    let policy = ExchangePolicy { staleness: 3, ..Preset::SylvieA.policy() };
+    let halo = HaloRows::F32;
+    let policy = ExchangePolicy { staleness: 3, halo, ..Preset::SylvieA.policy() };
     let mut settings = TrainSettings { exchange: policy, ..settings(ModelKind::Sage, 8) };
     let plan = Plan { every: Some(1), ..Plan::default() };
     let decoded = run_kept(&inputs, &settings, plan).expect("a run");

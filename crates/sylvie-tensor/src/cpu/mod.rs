@@ -18,6 +18,7 @@ mod sparse;
 mod threads;
 mod wire;
 
+use std::borrow::Cow;
 use std::io;
 
 use sylvie_graph::{Block, SparseMatrix};
@@ -120,6 +121,9 @@ impl Backend for CpuBackend {
     }
     fn download(&self, x: &CpuMatrix) -> Vec<f32> {
         x.values().to_vec()
+    }
+    fn host_values<'a>(&self, x: &'a CpuMatrix) -> Cow<'a, [f32]> {
+        Cow::Borrowed(x.values())
     }
     fn copy(&self, x: &CpuMatrix) -> CpuMatrix {
         CpuMatrix::from_values(&self.pool, x.n_rows(), x.n_cols(), x.values())
