@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use sylvie::gnn::ModelKind;
 use sylvie::lowbit::{RowCodec, Width};
 use sylvie::partition::Method;
-use sylvie::pipeline::{Directions, ExchangePolicy, Preset};
+use sylvie::pipeline::{Directions, ExchangePolicy, HaloRows, Preset};
 
 /// The file of the data sets, beside those of the items.
 const SETS: &str = "sets.toml";
@@ -213,6 +213,8 @@ impl Policy {
         exchange.staleness = self.staleness.unwrap_or(exchange.staleness);
         exchange.smooth = self.smooth.or(exchange.smooth);
         exchange.boundary_sampling = self.sampling.or(exchange.boundary_sampling);
+        // Decoding is a step of its own, as in the paper: packed rows are decoded as they are summed.
+        exchange.halo = HaloRows::F32;
         exchange
     }
 }
@@ -411,6 +413,10 @@ impl Item {
             ensure!(
                 !self.kind.is_trained() || is_trained,
                 "{name}: `seeds`, `epochs`, `eval_every`"
+            );
+            ensure!(
+                effort.longer.is_empty() || self.kind.is_trained(),
+                "{name}: `longer`, and nothing is trained"
             );
             for (data, &epochs) in &effort.longer {
                 let is_set = self.data.contains(data) || self.real.contains(data);

@@ -117,6 +117,7 @@ pub(crate) fn measure(arguments: &PaperArguments) -> Result<()> {
     println!("{surroundings}\nrecord: {}", record.folder.display());
     let surroundings = record.append("machine.txt", &surroundings)?;
     record.write(stored::SETTINGS, &toml::to_string(&settings)?)?;
+    record.write_runs(&results)?;
     for (name, text) in &definitions.files {
         record.write(&format!("definitions/{name}"), text)?;
     }

@@ -173,8 +173,7 @@ impl<'a> Runner<'a> {
     /// A record that cannot be written. A run that fails is noted, and the others go on.
     pub(crate) fn run(&mut self, item: &'a Item) -> Result<()> {
         if item.kind == Kind::Hosts {
-            self.on_hosts(item);
-            return Ok(());
+            return self.on_hosts(item);
         }
         let budget = Duration::from_secs_f64(self.effort(item).budget_s.max(0.0));
         let deadline = Instant::now() + budget;
@@ -192,8 +191,7 @@ impl<'a> Runner<'a> {
                     }
                     self.attempt(item, deadline, &timed_name(cell, layout, policy), |runner| {
                         runner.time(item, cell, layout, policy)
-                    });
-                    self.record.write_runs(&self.results)?;
+                    })?;
                 }
             }
             for policy in item.policies.iter().filter(|_| item.kind.is_trained()) {
@@ -204,22 +202,24 @@ impl<'a> Runner<'a> {
                     }
                     self.attempt(item, deadline, &trained_name(cell, policy, seed), |runner| {
                         runner.train(item, cell, policy, seed)
-                    });
-                    self.record.write_runs(&self.results)?;
+                    })?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Makes a run; one that fails or comes too late is noted, and the others go on.
+    /// Makes a run and puts it into the record; one that fails or comes too late is noted, and the others go on.
+    ///
+    /// # Errors
+    /// A record that cannot be written.
     fn attempt(
         &mut self,
         item: &Item,
         deadline: Instant,
         what: &str,
         run: impl FnOnce(&mut Self) -> Result<String>,
-    ) {
+    ) -> Result<()> {
         let at_s = self.begin.elapsed().as_secs();
         let is_late = Instant::now() > deadline;
         let outcome = catch_unwind(AssertUnwindSafe(|| match is_late {
@@ -232,7 +232,7 @@ impl<'a> Runner<'a> {
                 // An item before may have had no time for it.
                 self.results.missing.retain(|missing| missing.what != what);
                 println!("[{at_s:4} s] {}: {what}: {text}", item.id);
-                return;
+                return self.record.write_runs(&self.results);
             }
             Err(why) => why,
         };
@@ -246,6 +246,7 @@ impl<'a> Runner<'a> {
         }
         let (item, what) = (item.id.clone(), what.to_owned());
         self.results.missing.push(Missing { item, what, why });
+        Ok(())
     }
 
     /// Notes what a data set is, once.

@@ -77,7 +77,7 @@ pub(crate) struct ExchangeFlags {
     #[arg(long, value_name = "NAME")]
     pub(crate) scope: Option<Scope>,
     /// How halo rows of 1, 2, 4 or 8 bits lie in memory: f32, decoded as they come, packed, decoded in
-    /// registers as gcn and sage sum them, which takes less memory, or auto; results are the same. [default: auto]
+    /// registers as gcn and sage sum them, or auto: packed where that is no slower; results are the same. [default: auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) halo: Option<HaloRows>,
     /// Compute what needs own rows alone while a sync exchange travels; results are the same.

@@ -258,7 +258,10 @@ impl RunSettings {
 
     fn check_exchange(&self, model: &ModelConfig) -> Result<(), PolicyError> {
         let ExchangeSettings { bits_forward, bits_backward, .. } = &self.exchange;
-        self.exchange.policy().check(model).map_err(|error| match error {
+        let exchange = self.exchange.policy();
+        let settings =
+            TrainSettings { gather: self.gather, ..TrainSettings::new(model.clone(), exchange) };
+        settings.check().map_err(|error| match error {
             // Most likely --bits was given.
             PolicyError::Codecs { found, expected, .. } if bits_forward == bits_backward => {
                 PolicyError::Codecs { flag: "bits", found, expected }

@@ -137,7 +137,7 @@ fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 13] {
         idle("--smooth", alone(differs(given.smooth, default.smooth))),
         idle("--overlap", alone(differs(given.overlap, default.overlap))),
         idle("--link", alone(differs(given.link, default.link))),
-        idle("--halo", alone(differs(given.halo, default.halo))),
+        idle("--halo", alone(given.halo == Some(HaloRows::Packed))),
     ]
 }
 
@@ -283,7 +283,8 @@ mod tests {
             "--bits f32 --bits-backward 4 --metadata f16 --scope all",
             "--partitioner metis --objective cut",
             "--order given",
-            "--gather bf16 --halo packed",
+            "--gather bf16 --halo auto",
+            "--parts 1 --halo f32",
             "--model gat --gather f32 --bits f32 --halo f32",
             "--smooth-decay 0.95 --heads 4 --metadata bf16 --scope boundary --order auto",
             "--partitioner random --objective volume --bits f32",

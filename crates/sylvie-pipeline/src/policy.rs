@@ -6,6 +6,7 @@ use std::str::FromStr;
 use sylvie_gnn::{ModelConfig, ModelKind};
 use sylvie_lowbit::{RowCodec, Width};
 use sylvie_random::Pass;
+use sylvie_tensor::Wire;
 
 use crate::schedule::n_exchanged;
 
@@ -75,8 +76,9 @@ pub enum Memory {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HaloRows {
-    /// Packed where that is as exact and no slower, else f32: attention multiplies rows, boundary sampling leaves some out, an average
-    /// needs them as numbers, and devices gather f32.
+    /// Packed where rows can be and the backend sums them no slower so ([`Wire::packs_well`](sylvie_tensor::Wire::packs_well)),
+    /// else f32: attention multiplies rows, boundary sampling leaves some out, an average needs them as numbers, and sums that
+    /// gather bf16 round them.
     #[default]
     Auto,
     /// Decoded to f32 as they come.
@@ -86,13 +88,14 @@ pub enum HaloRows {
 }
 
 impl HaloRows {
-    /// Whether rows of this width stay packed, where they can be. At 4 bits summing decoded rows is as fast.
-    pub(crate) fn packs(self, width: Width) -> bool {
-        match self {
-            Self::Auto => width.is_quantized() && width != Width::Four,
+    /// Whether rows of so many columns stay packed, where they can be.
+    pub(crate) fn packs<B: Wire>(self, backend: &B, width: Width, n_cols: usize) -> bool {
+        let is_wanted = match self {
+            Self::Auto => backend.packs_well(width, n_cols),
             Self::F32 => false,
-            Self::Packed => width.is_quantized(),
-        }
+            Self::Packed => true,
+        };
+        is_wanted && width.is_quantized()
     }
 }
 

@@ -240,7 +240,7 @@ pub(crate) fn comm_needs<B: Wire>(settings: &TrainSettings) -> CommNeeds {
     let full = RowCodec::new(Width::F32);
     let is_full = policy.forward.iter().chain(&policy.backward).all(|codec| *codec == full);
     let is_alike = is_full && policy.boundary_sampling.is_none();
-    let (halo, memory) = (policy.halo_rows(settings.model.kind), policy.memory);
+    let (halo, memory) = (settings.halo_rows(), policy.memory);
     CommNeeds { seed: settings.seed, n_slots, halo, memory, is_alike }
 }
 
@@ -285,7 +285,7 @@ impl<'a, B: Wire> Run<'a, B> {
     ) -> Result<Self, TrainError> {
         let model = &settings.model;
         let network = Network::new(model.clone())?;
-        settings.exchange.check(model)?;
+        settings.check()?;
         let gather = settings.gather;
         let summing = backend.gathering(gather).ok_or(TrainError::Gather { gather })?;
         let training = Stage::new(backend, comm, model, &input.training, 0)?;

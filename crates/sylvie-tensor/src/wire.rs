@@ -1,6 +1,6 @@
 //! Rows as bytes.
 
-use sylvie_lowbit::{DecodeError, EncodeError, RowCodec};
+use sylvie_lowbit::{DecodeError, EncodeError, RowCodec, Width};
 use sylvie_random::Family;
 
 use crate::backend::Backend;
@@ -102,6 +102,11 @@ pub trait Wire: Backend {
         message: &Self::Bytes,
         shape: (usize, usize),
     ) -> Result<Self::Packed, DecodeError>;
+
+    /// Whether sums of packed rows of so many columns are expected to take no longer than decoding them and summing floats.
+    fn packs_well(&self, _width: Width, _n_cols: usize) -> bool {
+        false
+    }
 
     /// Decodes a message and adds row `i` to `out[rows[i]]`, for each `i` in turn.
     ///

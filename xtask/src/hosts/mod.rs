@@ -125,7 +125,10 @@ pub(crate) fn run(root: &Path, arguments: &HostsArguments) -> Result<()> {
         interrupted: &interrupted,
     };
     let mut table = vec![HEADING.join(",")];
-    println!("{}, {} Mbit/s a host, hidden {}", arguments.data, arguments.rate, arguments.hidden);
+    println!(
+        "{}, hidden {}; {} Mbit/s a host, queues of {} ms, {}",
+        arguments.data, arguments.hidden, arguments.rate, arguments.queue_ms, arguments.congestion
+    );
     println!(
         "times in ms an epoch, medians; wire: payload on the interfaces over the program's count"
     );

@@ -73,7 +73,7 @@ impl Testbed {
         let names_file = scratch.join("hosts");
         fs::write(&names_file, list)?;
         let Links { mbit, queue_ms, congestion } = *links;
-        let switch = hold(SWITCH, &names_file, congestion)?;
+        let switch = hold(SWITCH, &names_file)?;
         let mut testbed = Self { switch, hosts: Vec::new(), agent: scratch.join("agent") };
         for link in ["data", "control"] {
             ip(&format!("-n {SWITCH} link add {link} type bridge mcast_snooping 0"))?;
@@ -82,7 +82,7 @@ impl Testbed {
         ip(&format!("-n {SWITCH} link set lo up"))?;
         ip(&format!("-n {SWITCH} addr add 10.77.1.254/24 dev control"))?;
         for (name, number) in names.iter().zip(1..) {
-            testbed.hosts.push(hold(name, &names_file, congestion)?);
+            testbed.hosts.push(hold(name, &names_file)?);
             ip(&format!("-n {name} link set lo up"))?;
             for (link, inner, net) in [("data", "eth0", 0), ("control", "eth1", 1)] {
                 let outer = format!("{link}{number}");
@@ -93,6 +93,10 @@ impl Testbed {
                 ip(&format!("-n {name} addr add 10.77.{net}.{number}/24 dev {inner}"))?;
                 ip(&format!("-n {name} link set {inner} up"))?;
             }
+            // By the route: which are allowed to be a namespace's default is the machine's choice.
+            ip(&format!(
+                "-n {name} route replace 10.77.0.0/24 dev eth0 src 10.77.0.{number} congctl {congestion}"
+            ))?;
             // A queue limits what leaves a device: one at each end of the link.
             limit(SWITCH, &format!("data{number}"), mbit, queue_ms)?;
             limit(name, "eth0", mbit, queue_ms)?;
@@ -176,11 +180,20 @@ fn remove_old() -> Result<()> {
 }
 
 /// Makes a namespace and the process that holds it.
-fn hold(name: &str, names_file: &Path, congestion: &str) -> Result<Held> {
+fn hold(name: &str, names_file: &Path) -> Result<Held> {
     ip(&format!("netns add {name}"))?;
+    let held = hold_added(name, names_file);
+    if held.is_err() {
+        // The first reason is the one to be told.
+        let _ = ip(&format!("netns del {name}"));
+    }
+    held
+}
+
+fn hold_added(name: &str, names_file: &Path) -> Result<Held> {
     let script = format!(
         "hostname {name} && mount -t tmpfs -o size=256m tmpfs /dev/shm && mount --bind '{}' /etc/hosts && \
-         echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control && echo up && exec sleep 86400",
+         echo up && exec sleep 86400",
         names_file.display()
     );
     let mut command = Command::new("ip");
@@ -192,10 +205,7 @@ fn hold(name: &str, names_file: &Path, congestion: &str) -> Result<Held> {
     let mut line = String::new();
     let stdout = holder.stdout.take().context("a pipe")?;
     BufReader::new(stdout).read_line(&mut line)?;
-    ensure!(
-        line == "up\n",
-        "{name} does not come up: root is needed, util-linux, and TCP's congestion control '{congestion}'"
-    );
+    ensure!(line == "up\n", "{name} does not come up: root is needed, and util-linux");
     let children = format!("/proc/{0}/task/{0}/children", holder.id());
     let inside = fs::read_to_string(&children).with_context(|| children.clone())?;
     let inside = inside.trim().parse().with_context(|| format!("{children}: {inside}"))?;

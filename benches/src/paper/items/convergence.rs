@@ -25,12 +25,11 @@ pub(super) fn section(context: Context<'_>) -> Section {
     section
 }
 
-/// The first epochs: a tenth of them, and a quarter.
+/// The first epochs: a tenth of them, and a quarter; as many on all data sets, also where trainings are longer.
 fn tenth(context: Context<'_>) -> u32 {
     context.effort.epochs.div_ceil(10)
 }
 
-/// The same on all data sets, also where trainings are longer.
 fn quarter(context: Context<'_>) -> u32 {
     context.effort.epochs.div_ceil(4)
 }

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use sylvie::gnn::ModelKind;
+use sylvie::pipeline::ExchangePolicy;
 
 use super::{Cell, Missing, Results, Runner, Why, percent};
 use crate::paper::BENCHES;
@@ -164,7 +165,8 @@ impl Item {
             ensure!(is_one_each, "layout '{}': a rank a host, and two hosts at least", layout.name);
         }
         for policy in &self.policies {
-            let is_preset = policy.exchange() == policy.preset.policy();
+            let halo = policy.exchange().halo;
+            let is_preset = policy.exchange() == ExchangePolicy { halo, ..policy.preset.policy() };
             ensure!(is_preset, "policy '{}' is no preset as it is", policy.name);
         }
         ensure!(self.real.is_empty(), "shaped hosts take generated data sets");
@@ -182,7 +184,10 @@ impl Item {
 
 impl<'a> Runner<'a> {
     /// Makes the runs of an item on shaped hosts, where there can be such; what building takes is not the item's time.
-    pub(super) fn on_hosts(&mut self, item: &'a Item) {
+    ///
+    /// # Errors
+    /// A record that cannot be written.
+    pub(super) fn on_hosts(&mut self, item: &'a Item) -> Result<()> {
         let cells = self.cells(item);
         let places = cells.iter().flat_map(|&cell| item.layouts.iter().map(move |l| (cell, l)));
         let is_new = |&(cell, layout): &(Cell<'a>, &'a Layout)| {
@@ -190,7 +195,7 @@ impl<'a> Runner<'a> {
         };
         let places: Vec<(Cell<'a>, &'a Layout)> = places.filter(is_new).collect();
         if places.is_empty() {
-            return;
+            return Ok(());
         }
         let tried = self.hosts.check();
         let budget = Duration::from_secs_f64(self.effort(item).budget_s.max(0.0));
@@ -204,8 +209,9 @@ impl<'a> Runner<'a> {
                 continue;
             }
             self.describe(item, cell);
-            self.attempt(item, deadline, &what, |runner| runner.shape(item, cell, layout));
+            self.attempt(item, deadline, &what, |runner| runner.shape(item, cell, layout))?;
         }
+        Ok(())
     }
 
     /// Measures all policies on a layout's hosts. The rate is chosen on the first layout, as a link is.

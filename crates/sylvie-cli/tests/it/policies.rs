@@ -46,7 +46,8 @@ fn every_flag_is_taken_and_lands_in_the_settings() {
             "--preset pipegcn --smooth features --smooth-decay 0.5",
             &[("smooth", "'features'"), ("smooth_decay", "0.5")],
         ),
-        ("--halo packed --gather bf16", &[("halo", "'packed'"), ("gather", "'bf16'")]),
+        ("--halo packed", &[("halo", "'packed'")]),
+        ("--gather bf16", &[("halo", "'auto'"), ("gather", "'bf16'")]),
         ("--link 10GB/S,20US", &[("link", "'10Gbps,20us'")]),
         ("--parts 3 --link 1Gbps,ranks-per-host=2", &[("link", "'1Gbps,ranks-per-host=2'")]),
     ];
@@ -81,6 +82,7 @@ fn what_cannot_be_combined_is_refused_before_anything_is_touched() {
         ("--preset sylvie-a --smooth-decay 0.5", "--smooth-decay has no effect without --smooth"),
         ("--model gat --halo packed", "--halo packed cannot be combined with --model gat"),
         ("--preset bns-gcn --bits 1 --halo packed", "cannot be combined with --boundary-sampling"),
+        ("--halo packed --gather bf16", "--halo packed cannot be combined with --gather bf16"),
         ("--preset vanilla --halo packed", "--halo has no effect at these widths"),
         ("--device cuda --halo packed", "--halo has no effect with --device cuda"),
         ("--device cuda:1 --gather bf16", "--gather has no effect with --device cuda:1"),

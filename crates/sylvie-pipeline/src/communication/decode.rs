@@ -25,7 +25,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         messages: impl Iterator<Item = (usize, Received<B::Bytes>)>,
     ) -> Result<Vec<(usize, Input<B>)>, TrainError> {
         let (backend, rank) = (self.backend, self.comm.rank());
-        let is_packed = self.halo.packs(call.codec.width);
+        let is_packed = self.halo.packs(backend, call.codec.width, n_cols);
         let mut blocks = Vec::new();
         for (block, Received { peer, buffer }) in messages {
             let n_rows = stage.plan.halo[block].ids.len();

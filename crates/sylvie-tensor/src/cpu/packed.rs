@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sylvie_lowbit::{DecodeError, RowCodec};
+use sylvie_lowbit::{DecodeError, RowCodec, Width};
 use sylvie_random::Family;
 
 use super::kernels::{Mask, kept_columns};
@@ -61,6 +61,16 @@ struct Kept {
     words: CpuMatrix,
     /// What values that stay are multiplied by.
     scale: f32,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    std::arch::is_x86_feature_detected!("avx2")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
 }
 
 fn words(x: &CpuMatrix) -> &[u32] {
@@ -149,6 +159,15 @@ impl CpuPacked {
         value * if is_kept { *scale } else { 0.0 }
     }
 
+    /// Whether sums of such rows are expected to take no longer than decoding them and summing floats: with AVX2, at widths
+    /// whose values are taken from a register or are whole bytes, and where few columns are added to fill the last block.
+    pub(super) fn pays(width: Width, n_cols: usize) -> bool {
+        let is_fast = matches!(width, Width::One | Width::Two | Width::Eight) && has_avx2();
+        let rest = n_cols % BLOCK;
+        let n_summed = n_cols - rest + rest.next_multiple_of(BLOCK / 2);
+        is_fast && 3 * n_summed <= 4 * n_cols
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn n_rows(&self) -> usize {
@@ -208,5 +227,26 @@ fn copy_codes(bytes: &[u8], words: &mut [u32]) {
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
         *word = u32::from_le_bytes(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sylvie_lowbit::Width;
+
+    use super::{CpuPacked, has_avx2};
+
+    #[test]
+    fn packing_pays_where_registers_hold_values_and_blocks_are_filled() {
+        let of = |n_cols| {
+            [Width::One, Width::Two, Width::Four, Width::Eight].map(|w| CpuPacked::pays(w, n_cols))
+        };
+        let fast = has_avx2();
+        for (n_cols, expected) in
+            [(0, fast), (1, false), (16, false), (24, fast), (64, fast), (65, false), (100, fast)]
+        {
+            assert_eq!(of(n_cols), [expected, expected, false, expected], "{n_cols} columns");
+        }
+        assert!(!CpuPacked::pays(Width::F32, 128));
     }
 }

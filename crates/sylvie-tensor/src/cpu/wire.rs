@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sylvie_lowbit::{DecodeError, EncodeError, RowCodec};
+use sylvie_lowbit::{DecodeError, EncodeError, RowCodec, Width};
 use sylvie_random::Family;
 
 use super::scatter::ascending_ranges;
@@ -218,6 +218,10 @@ impl Wire for CpuBackend {
             // All rows at once know which of them is the first that cannot be decoded.
         }
         codec.decode_rows(message, n_cols, out.values_mut())
+    }
+
+    fn packs_well(&self, width: Width, n_cols: usize) -> bool {
+        CpuPacked::pays(width, n_cols)
     }
 
     fn packed_rows(

@@ -34,9 +34,10 @@ impl Levels {
 }
 
 /// The values of eight columns, the first of which is `first` in a block whose codes are `codes`.
-pub(super) trait Lanes {
+pub(super) trait Lanes: Copy {
     /// With `DROPS`, dropout leaves those whose bit is set in `kept`, a word of 32 columns.
     fn values<const BITS: usize, const DROPS: bool, const SCALES: bool>(
+        self,
         codes: &[u32],
         kept: u32,
         first: usize,
@@ -45,11 +46,13 @@ pub(super) trait Lanes {
 }
 
 /// For every machine.
+#[derive(Clone, Copy)]
 pub(super) struct Portable;
 
 impl Lanes for Portable {
     #[inline(always)]
     fn values<const BITS: usize, const DROPS: bool, const SCALES: bool>(
+        self,
         codes: &[u32],
         kept: u32,
         first: usize,
@@ -69,18 +72,26 @@ impl Lanes for Portable {
     }
 }
 
-/// For processors with AVX2, and used on no other: at one and two bits a row's values are in a register and taken from
-/// there, by a bit that is shifted into the sign or by the lowest two.
+/// For processors with AVX2: at one and two bits a row's values are in a register and taken from there, by a bit that is
+/// shifted into the sign or by the lowest two.
 #[cfg(target_arch = "x86_64")]
-pub(super) struct Avx2;
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
 
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) use Portable as Avx2;
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// # Safety
+    /// The processor has AVX2.
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx2 {
     #[inline(always)]
     fn values<const BITS: usize, const DROPS: bool, const SCALES: bool>(
+        self,
         codes: &[u32],
         kept: u32,
         first: usize,
@@ -89,13 +100,13 @@ impl Lanes for Avx2 {
         use avx2::{chosen, looked_up, or_zero};
 
         let value = |code| row.value::<BITS, DROPS, SCALES>(code);
-        // SAFETY: this is used in code for AVX2 only, which runs where the processor has it.
+        // SAFETY: a value of this type is made only where the processor has AVX2.
         unsafe {
             let values = match BITS {
                 1 => chosen(codes[first / 32], first % 32, [value(0), value(1)]),
                 2 => looked_up(codes[first / 16], first % 16, [0, 1, 2, 3].map(value)),
                 _ => {
-                    let values = Portable::values::<BITS, false, false>(codes, 0, first, row);
+                    let values = Portable.values::<BITS, false, false>(codes, 0, first, row);
                     values.map(|value| row.scaled::<DROPS, SCALES>(value))
                 }
             };

@@ -1,5 +1,5 @@
 //! Sums over packed rows, a block of columns at a time.
-// The choice at run time is an unsafe call that the macro writes.
+// The choice at run time is an unsafe call that the macro writes, and says what the processor has.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
-use super::lanes::{Avx2, Lanes, Levels, Portable};
+use super::lanes::{Lanes, Levels, Portable};
 use crate::cpu::gather::{AHEAD, LANES, LINE, prefetch};
 
 /// Columns summed side by side: half of AVX2's registers. Rows are filled up to whole blocks.
@@ -59,6 +59,7 @@ impl Row<'_> {
     #[inline(always)]
     fn add<L: Lanes, const N: usize, const BITS: usize, const DROPS: bool, const SCALES: bool>(
         &self,
+        lanes: L,
         register: usize,
         totals: &mut [[f32; LANES]; N],
     ) {
@@ -67,7 +68,7 @@ impl Row<'_> {
         }
         let first = register * LANES;
         let kept = if DROPS { self.kept[first / 32] } else { 0 };
-        let values = L::values::<BITS, DROPS, SCALES>(self.codes, kept, first, self.levels);
+        let values = lanes.values::<BITS, DROPS, SCALES>(self.codes, kept, first, self.levels);
         for (total, value) in totals[register].iter_mut().zip(values) {
             *total += value;
         }
@@ -78,6 +79,7 @@ impl Row<'_> {
 /// read before the first edge and written after the last.
 #[inline(always)]
 fn sum_block<L: Lanes, const N: usize, const BITS: usize, const DROPS: bool, const SCALES: bool>(
+    lanes: L,
     rows: Gathered<'_>,
     edges: Range<usize>,
     block: usize,
@@ -104,14 +106,14 @@ fn sum_block<L: Lanes, const N: usize, const BITS: usize, const DROPS: bool, con
             levels: Levels { levels: rows.levels[column], scales: [rows.scale, factor] },
         };
         // One by one: a loop over registers is too long to be unrolled, and sums would not stay in them.
-        row.add::<L, N, BITS, DROPS, SCALES>(0, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(1, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(2, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(3, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(4, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(5, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(6, &mut totals);
-        row.add::<L, N, BITS, DROPS, SCALES>(7, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 0, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 1, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 2, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 3, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 4, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 5, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 6, &mut totals);
+        row.add::<L, N, BITS, DROPS, SCALES>(lanes, 7, &mut totals);
     }
     for (sums, total) in sums.as_chunks_mut::<LANES>().0.iter_mut().zip(totals) {
         *sums = total;
@@ -120,6 +122,7 @@ fn sum_block<L: Lanes, const N: usize, const BITS: usize, const DROPS: bool, con
 
 #[inline(always)]
 fn sum_row<L: Lanes, const BITS: usize, const DROPS: bool, const SCALES: bool>(
+    lanes: L,
     rows: Gathered<'_>,
     edges: Range<usize>,
     sums: &mut [f32],
@@ -127,7 +130,7 @@ fn sum_row<L: Lanes, const BITS: usize, const DROPS: bool, const SCALES: bool>(
     let (blocks, tail) = sums.as_chunks_mut::<BLOCK>();
     let n_whole = blocks.len();
     for (block, sums) in blocks.iter_mut().enumerate() {
-        sum_block::<L, 8, BITS, DROPS, SCALES>(rows, edges.clone(), block, sums);
+        sum_block::<L, 8, BITS, DROPS, SCALES>(lanes, rows, edges.clone(), block, sums);
     }
     if tail.is_empty() {
         return;
@@ -136,45 +139,60 @@ fn sum_row<L: Lanes, const BITS: usize, const DROPS: bool, const SCALES: bool>(
     let mut padded = [0.0; BLOCK + LANES];
     padded[..tail.len()].copy_from_slice(tail);
     if tail.len() <= BLOCK / 2 {
-        sum_block::<L, 4, BITS, DROPS, SCALES>(rows, edges, n_whole, &mut padded[..BLOCK / 2]);
+        sum_block::<L, 4, BITS, DROPS, SCALES>(
+            lanes,
+            rows,
+            edges,
+            n_whole,
+            &mut padded[..BLOCK / 2],
+        );
     } else {
-        sum_block::<L, 8, BITS, DROPS, SCALES>(rows, edges, n_whole, &mut padded[..BLOCK]);
+        sum_block::<L, 8, BITS, DROPS, SCALES>(lanes, rows, edges, n_whole, &mut padded[..BLOCK]);
     }
     tail.copy_from_slice(&padded[..tail.len()]);
 }
 
 #[inline(always)]
 fn sum_row_of<L: Lanes, const BITS: usize>(
+    lanes: L,
     rows: Gathered<'_>,
     edges: Range<usize>,
     sums: &mut [f32],
 ) {
     match (rows.kept.is_empty(), rows.factors.is_some()) {
-        (true, false) => sum_row::<L, BITS, false, false>(rows, edges, sums),
-        (true, true) => sum_row::<L, BITS, false, true>(rows, edges, sums),
-        (false, false) => sum_row::<L, BITS, true, false>(rows, edges, sums),
-        (false, true) => sum_row::<L, BITS, true, true>(rows, edges, sums),
+        (true, false) => sum_row::<L, BITS, false, false>(lanes, rows, edges, sums),
+        (true, true) => sum_row::<L, BITS, false, true>(lanes, rows, edges, sums),
+        (false, false) => sum_row::<L, BITS, true, false>(lanes, rows, edges, sums),
+        (false, true) => sum_row::<L, BITS, true, true>(lanes, rows, edges, sums),
     }
 }
 
 #[inline(always)]
-fn add_codes_by<L: Lanes>(bits: usize, rows: Gathered<'_>, edges: Range<usize>, sums: &mut [f32]) {
+fn add_codes_by<L: Lanes>(
+    lanes: L,
+    bits: usize,
+    rows: Gathered<'_>,
+    edges: Range<usize>,
+    sums: &mut [f32],
+) {
     match bits {
-        1 => sum_row_of::<L, 1>(rows, edges, sums),
-        2 => sum_row_of::<L, 2>(rows, edges, sums),
-        4 => sum_row_of::<L, 4>(rows, edges, sums),
-        _ => sum_row_of::<L, 8>(rows, edges, sums),
+        1 => sum_row_of::<L, 1>(lanes, rows, edges, sums),
+        2 => sum_row_of::<L, 2>(lanes, rows, edges, sums),
+        4 => sum_row_of::<L, 4>(lanes, rows, edges, sums),
+        _ => sum_row_of::<L, 8>(lanes, rows, edges, sums),
     }
 }
 
 /// `sums += factor * row columns[edge]` for each of `edges`, in their order.
 #[multiversion(targets("x86_64+avx2"))]
 pub(super) fn add_codes(bits: usize, rows: Gathered<'_>, edges: Range<usize>, sums: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
     if target_cfg_f!(target_feature = "avx2") {
-        add_codes_by::<Avx2>(bits, rows, edges, sums);
-    } else {
-        add_codes_by::<Portable>(bits, rows, edges, sums);
+        // SAFETY: this version runs where the processor has AVX2.
+        let lanes = unsafe { super::lanes::Avx2::new() };
+        return add_codes_by(lanes, bits, rows, edges, sums);
     }
+    add_codes_by(Portable, bits, rows, edges, sums);
 }
 
 #[cfg(test)]
@@ -210,7 +228,7 @@ mod tests {
                     let mut sums = vec![0.5; n_cols];
                     let mut plain = sums.clone();
                     add_codes(bits, rows, 3..190, &mut sums);
-                    add_codes_by::<Portable>(bits, rows, 3..190, &mut plain);
+                    add_codes_by(Portable, bits, rows, 3..190, &mut plain);
                     let to_bits =
                         |sums: &[f32]| sums.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                     assert_eq!(to_bits(&sums), to_bits(&plain), "{bits} bits, {n_cols} columns");
