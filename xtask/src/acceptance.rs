@@ -15,9 +15,6 @@ const SYNTHETIC_AT_LEAST: f64 = 0.60;
 /// The key in summary.json that is compared.
 const ACCURACY: &str = "test_at_best_val";
 
-/// Trains in the profile of the tests, most of which is built by then: a release build takes minutes more.
-const RUN: &str = "run --profile test --";
-
 /// The command of the first page: a training with every setting left at its default.
 pub(crate) fn default_training(scratch: &Path) -> Step {
     training("", scratch.join("synthetic"), SYNTHETIC_AT_LEAST)
@@ -32,7 +29,7 @@ pub(crate) fn photo_training(data: &Path, scratch: &Path) -> Step {
 }
 
 fn training(options: &str, run_folder: PathBuf, at_least: f64) -> Step {
-    Step::cargo(&format!("{RUN} train {options} --out"))
+    Step::tested(&format!("train {options} --out"))
         .argument(run_folder.clone())
         .check(Check::Accuracy { run_folder, at_least })
 }

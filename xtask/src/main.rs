@@ -27,7 +27,7 @@ mod step;
 mod surroundings;
 
 use kernels::Action;
-use step::Step;
+use step::{Program, Step};
 use surroundings::Surroundings;
 
 /// Development commands of the workspace.
@@ -87,7 +87,11 @@ enum Command {
     /// Checks that numpy and scipy open what `sylvie convert` writes, and that what they write is read.
     ///
     /// Needs Python 3.9 or newer with venv; installs numpy and scipy into target/python-check.
-    PythonCheck,
+    PythonCheck {
+        /// With the program that the tests have built, instead of one that is built now.
+        #[arg(long)]
+        tested: bool,
+    },
     /// Checks a CUDA device: the suites that every backend passes, speeds against what it copies and
     /// multiplies, trainings on host and device, ranks that share it, NCCL. A table, and a file of results.
     ///
@@ -108,7 +112,7 @@ fn main() -> ExitCode {
         Command::Ci => ("ci", ci().map(|summary| println!("\nci: {summary}"))),
         Command::Bench { arguments } => ("bench", bench(arguments)),
         Command::Kernels { fetch, check, assemble } => ("kernels", kernels(fetch, check, assemble)),
-        Command::PythonCheck => ("python-check", python_check()),
+        Command::PythonCheck { tested } => ("python-check", python_check(tested)),
         Command::DeviceCheck { standins, arguments } => {
             ("device-check", device_check(standins, arguments))
         }
@@ -147,8 +151,9 @@ fn kernels(fetches: bool, checks: bool, assembles: bool) -> Result<()> {
     Ok(())
 }
 
-fn python_check() -> Result<()> {
-    let summary = python_check::run(&repository_root()?)?;
+fn python_check(tested: bool) -> Result<()> {
+    let program = if tested { Program::Tested } else { Program::Cargo };
+    let summary = python_check::run(&repository_root()?, program)?;
     println!("\npython-check: passed: {summary}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::step::Step;
+use crate::step::{Program, Step};
 
 /// What the script needs.
 const PACKAGES: [&str; 2] = ["numpy", "scipy"];
@@ -28,14 +28,18 @@ pub(crate) fn is_possible() -> bool {
 ///
 /// # Errors
 /// Python or its packages cannot be had, a program fails, or the two disagree.
-pub(crate) fn run(root: &Path) -> Result<String> {
+pub(crate) fn run(root: &Path, program: Program) -> Result<String> {
+    let sylvie = |line: &str| match program {
+        Program::Tested => Step::tested(line),
+        Program::Cargo => Step::cargo(&format!("run --quiet --profile test -- {line}")),
+    };
     let python = environment(&root.join("target/python-check/venv"))?;
     let scratch = tempfile::tempdir().context("no folder for the files")?;
     let folder = scratch.path();
     for format in FORMATS {
-        let convert =
-            format!("run --quiet --profile test -- convert --data {DATA} --to {format} --out");
-        Step::cargo(&convert).argument(folder.join(format)).run(root)?;
+        sylvie(&format!("convert --data {DATA} --to {format} --out"))
+            .argument(folder.join(format))
+            .run(root)?;
     }
     let mut script = Command::new(python);
     execute(script.arg(root.join("xtask/python/check_formats.py")).arg(folder))?;
@@ -44,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     let expected: BTreeMap<String, [u64; 4]> = serde_json::from_str(&text)?;
     ensure!(!expected.is_empty(), "Python wrote no data set");
     for (name, sizes) in &expected {
-        let info = Step::cargo("run --quiet --profile test -- info --json --data");
+        let info = sylvie("info --json --data");
         let output = info.argument(folder.join(name)).output(root).with_context(|| name.clone())?;
         let info: Value = serde_json::from_str(&output).with_context(|| name.clone())?;
         let found = ["nodes", "edges", "features", "classes"].map(|key| info[key].as_u64());

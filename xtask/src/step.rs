@@ -11,10 +11,21 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::acceptance;
 
-/// One cargo command and what must hold after it.
+const TESTED: &str = if cfg!(windows) { "sylvie.exe" } else { "sylvie" };
+
+/// What is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Cargo,
+    /// `sylvie`, as the tests have built it: cargo would build it once more, without the features that all packages have together.
+    Tested,
+}
+
+/// One command and what must hold after it.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// The arguments to cargo.
+    program: Program,
+    /// Its arguments.
     pub(crate) arguments: Vec<OsString>,
     /// Variables set for this command only.
     pub(crate) variables: Vec<(&'static str, OsString)>,
@@ -36,8 +47,18 @@ pub(crate) enum Check {
 impl Step {
     /// The command `cargo line`, split at spaces.
     pub(crate) fn cargo(line: &str) -> Step {
+        Self::of(Program::Cargo, line)
+    }
+
+    /// The command `sylvie line`, split at spaces, by the program that the tests have built.
+    pub(crate) fn tested(line: &str) -> Step {
+        Self::of(Program::Tested, line)
+    }
+
+    /// A command, split at spaces.
+    pub(crate) fn of(program: Program, line: &str) -> Step {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        Step { arguments, variables: Vec::new(), check: Check::Status }
+        Step { program, arguments, variables: Vec::new(), check: Check::Status }
     }
 
     /// Adds an argument that may hold spaces.
@@ -59,7 +80,13 @@ impl Step {
     }
 
     fn command(&self, root: &Path) -> Command {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = Command::new(match self.program {
+            Program::Cargo => env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
+            // It lies beside this program, which has the profile of the tests.
+            Program::Tested => {
+                env::current_exe().unwrap_or_default().with_file_name(TESTED).into_os_string()
+            }
+        });
         command.current_dir(root).args(&self.arguments).envs(self.variables.iter().cloned());
         command
     }
@@ -71,7 +98,7 @@ impl Step {
     pub(crate) fn output(&self, root: &Path) -> Result<String> {
         let mut command = self.command(root);
         let output =
-            command.stderr(Stdio::inherit()).output().context("cargo could not be started")?;
+            command.stderr(Stdio::inherit()).output().with_context(|| not_started(&command))?;
         ensure!(output.status.success(), "{}", output.status);
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -103,20 +130,27 @@ impl fmt::Display for Step {
         for (name, value) in &self.variables {
             write!(f, "{name}={:?} ", value.display().to_string())?;
         }
-        write!(f, "cargo")?;
+        match self.program {
+            Program::Cargo => write!(f, "cargo")?,
+            Program::Tested => write!(f, "target/debug/{TESTED}")?,
+        }
         self.arguments.iter().try_for_each(|argument| write!(f, " {}", argument.display()))
     }
 }
 
+fn not_started(command: &Command) -> String {
+    format!("{} could not be started", command.get_program().display())
+}
+
 fn run_plainly(command: &mut Command) -> Result<()> {
-    let status = command.status().context("cargo could not be started")?;
+    let status = command.status().with_context(|| not_started(command))?;
     ensure!(status.success(), "{status}");
     Ok(())
 }
 
 /// Passes the output on line by line, and counts the tests that it reports as passed.
 fn run_counting_tests(command: &mut Command) -> Result<u64> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cargo could not be started")?;
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| not_started(command))?;
     let Some(stdout) = child.stdout.take() else { bail!("cargo's output was not piped") };
     let mut passed = 0;
     for line in BufReader::new(stdout).lines() {
