@@ -10,7 +10,7 @@ use crate::file;
 use crate::npz::Archive;
 use crate::options::Format;
 use crate::{
-    edge_list, gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, synthetic,
+    arrays, edge_list, gnn_benchmark, graphsaint, heterophilous, ogb, planetoid, reddit, synthetic,
 };
 
 /// Recognises the format of `source`: a folder by its files, an npz by its keys, `synthetic` or
@@ -57,12 +57,10 @@ pub fn has_own_split(source: &str, format: Option<Format>) -> Result<bool, DataE
         Format::Synthetic => false,
         Format::GnnBenchmark => gnn_benchmark::split_beside(path).is_some(),
         Format::EdgeList | Format::MatrixMarket => edge_list::has_split(path),
-        Format::Arrays
-        | Format::GraphSaint
-        | Format::Heterophilous
-        | Format::Ogb
-        | Format::Reddit
-        | Format::Planetoid => true,
+        Format::Arrays => arrays::has_split(path),
+        Format::GraphSaint => graphsaint::has_split(path),
+        Format::Ogb => ogb::has_split(path),
+        Format::Heterophilous | Format::Reddit | Format::Planetoid => true,
     })
 }
 

@@ -17,10 +17,11 @@ use crate::npy::open_npy;
 use crate::npz::Archive;
 use crate::raw::{Raw, name_of};
 use crate::sparse::{check_features, read_scipy_entries};
-use crate::splits::check_ids;
+use crate::splits::{check_ids, draw};
 
 /// The file that tells this format.
 pub(crate) const ADJACENCY_FILE: &str = "adj_full.npz";
+const ROLES_FILE: &str = "role.json";
 
 #[derive(Deserialize)]
 struct Roles {
@@ -30,7 +31,7 @@ struct Roles {
 }
 
 /// Reads the folder.
-pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
+pub(crate) fn read(folder: &Path, split_seed: u64) -> Result<Raw, DataError> {
     let features = open_npy(folder, "feats")?.dims(2)?.floats_of_file()?;
     let (n_nodes, n_cols) = (features.shape[0], features.shape[1]);
     let matrix = DenseMatrix::new(n_nodes, n_cols, features.values)
@@ -45,9 +46,17 @@ pub(crate) fn read(folder: &Path) -> Result<Raw, DataError> {
         return Err(DataError::WrongShape { place: archive.place("shape"), found, expected });
     }
     let labels = read_labels(&folder.join("class_map.json"), n_nodes)?;
-    let split = read_split(&folder.join("role.json"), n_nodes)?;
+    let split = match has_split(folder) {
+        true => read_split(&folder.join(ROLES_FILE), n_nodes)?,
+        false => draw(&labels, split_seed),
+    };
     let edges_at = Place::file(archive.path());
     Ok(Raw { name: name_of(folder), edges_at, edges: adjacency.pairs, features, labels, split })
+}
+
+/// Whether a folder has the file of a split.
+pub(crate) fn has_split(folder: &Path) -> bool {
+    folder.join(ROLES_FILE).exists()
 }
 
 fn read_split(path: &Path, n_nodes: usize) -> Result<Split, DataError> {

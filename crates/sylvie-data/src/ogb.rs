@@ -15,6 +15,7 @@ use crate::labels;
 use crate::npz::Archive;
 use crate::raw::{Raw, name_of};
 use crate::sparse::check_features;
+use crate::splits::draw;
 use crate::tables::{Extras, read_count, read_edges, read_features, read_ids, read_labels};
 
 /// Where everything but splits lies.
@@ -36,15 +37,23 @@ pub(crate) fn is_here(folder: &Path) -> bool {
     raw.join(ARRAYS).is_file() || text_file(&raw, "edge.csv").is_file()
 }
 
-/// Reads the folder with the split that is `split_index`-th by name.
+/// Whether a folder has splits.
+pub(crate) fn has_split(folder: &Path) -> bool {
+    folder.join(SPLIT).exists()
+}
+
+/// Reads the folder with the split that is `split_index`-th by name; one that is not there is drawn by `split_seed`.
 ///
 /// # Errors
 /// A file that is not there, cannot be read or does not fit the others.
-pub(crate) fn read(folder: &Path, split_index: usize) -> Result<Raw, DataError> {
+pub(crate) fn read(folder: &Path, split_index: usize, split_seed: u64) -> Result<Raw, DataError> {
     let raw = folder.join(RAW);
     let contents = if raw.join(ARRAYS).is_file() { read_arrays(&raw)? } else { read_text(&raw)? };
     let Contents { edges_at, edges, features, labels } = contents;
-    let split = read_split(&folder.join(SPLIT), split_index, labels.n_nodes())?;
+    let split = match has_split(folder) || split_index > 0 {
+        true => read_split(&folder.join(SPLIT), split_index, labels.n_nodes())?,
+        false => draw(&labels, split_seed),
+    };
     Ok(Raw { name: name_of(folder), edges_at, edges, features, labels, split })
 }
 

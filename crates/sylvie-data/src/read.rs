@@ -47,11 +47,11 @@ pub fn read(source: &str, options: &ReadOptions) -> Result<Dataset, DataError> {
         expect_folder(path)?;
     }
     let raw = match format {
-        Format::Arrays => arrays::read(path)?,
+        Format::Arrays => arrays::read(path, options.split_seed)?,
         Format::GnnBenchmark => gnn_benchmark::read(path, options.split_seed)?,
-        Format::GraphSaint => graphsaint::read(path)?,
+        Format::GraphSaint => graphsaint::read(path, options.split_seed)?,
         Format::Heterophilous => heterophilous::read(path, options.split_index)?,
-        Format::Ogb => ogb::read(path, options.split_index)?,
+        Format::Ogb => ogb::read(path, options.split_index, options.split_seed)?,
         Format::Reddit => reddit::read(path)?,
         Format::Planetoid => planetoid::read(path)?,
         Format::EdgeList => edge_list::read(path, Edges::List, options.split_seed)?,

@@ -1,6 +1,6 @@
 //! Each format is recognised and read to the same graph.
 
-use sylvie_data::{DataError, Format, ReadOptions, detect, read};
+use sylvie_data::{DataError, Format, ReadOptions, SplitRule, detect, read};
 use sylvie_graph::{Dataset, Direction, Features, Labels, Role, UNLABELLED};
 use zip::CompressionMethod;
 
@@ -228,8 +228,37 @@ fn whether_a_split_is_drawn_is_known_before() {
         .files
         .retain(|(name, _)| !["train", "val", "test"].iter().any(|set| name.starts_with(set)));
     assert!(!has_own(&without));
+    for sample in without_splits() {
+        assert!(!has_own(&sample), "{}", sample.entry);
+    }
     assert!(!sylvie_data::has_own_split("synthetic", None).unwrap());
     assert!(sylvie_data::has_own_split("nowhere", None).is_err());
+}
+
+/// Folders that lost their splits.
+fn without_splits() -> [Sample; 3] {
+    let sets = ["train.npy", "val.npy", "test.npy"];
+    [samples::arrays(), samples::graphsaint(), crate::samples_text::ogb()].map(|mut sample| {
+        sample.files.retain(|(name, _)| {
+            let is_split = sets.iter().any(|set| name.ends_with(set));
+            !is_split && !name.ends_with("role.json") && !name.contains("split/")
+        });
+        sample
+    })
+}
+
+#[test]
+fn folders_without_a_split_are_read_and_one_is_drawn() {
+    let split = SplitRule::Random { train: 0.5, val: 0.25 };
+    let options = ReadOptions { split, ..ReadOptions::default() };
+    for sample in without_splits() {
+        let dataset = read_sample(&sample, &options).unwrap();
+        let counts = [Role::Train, Role::Val, Role::Test].map(|role| dataset.split.count(role));
+        assert!(counts.iter().all(|&count| count > 0), "{}: {counts:?}", sample.entry);
+        // Six nodes are too few for 20 and 30 a class: no set may be empty, which is said.
+        let error = read_sample(&sample, &ReadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("validation"), "{}: {error}", sample.entry);
+    }
 }
 
 #[test]
