@@ -12,6 +12,11 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
 
+/// Whether a file that is there is `input`, or lies in that folder.
+pub(crate) fn is_among(path: &Path, input: &Path) -> bool {
+    matches!((fs::canonicalize(path), fs::canonicalize(input)), (Ok(path), Ok(input)) if path.starts_with(&input))
+}
+
 /// Whether two paths lead to one place, where nothing need be yet.
 pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
     let parent = |path: &Path| {

@@ -15,7 +15,8 @@ use crate::clock::SystemClock;
 use crate::console::Console;
 use crate::evaluate::Trained;
 use crate::ranks::RankOptions;
-use crate::run_folder::MODEL;
+use crate::run_folder::{self, MODEL};
+use crate::settings::RunSettings;
 use crate::{aside, ranks};
 
 /// Writes logits, scores and embeddings of every node, each where it is asked for.
@@ -25,8 +26,10 @@ use crate::{aside, ranks};
 pub(crate) fn run(args: PredictArgs) -> Result<()> {
     let console = Console::for_people();
     let PredictArgs { trained, out, scores, embeddings } = args;
-    let mut files = Files::create(&trained.run.join(MODEL), [out, scores, embeddings])?;
+    let run = trained.run.clone();
+    let mut files = Files::create(&run.join(MODEL), [out, scores, embeddings])?;
     let Trained { settings, model, weights, parts, .. } = Trained::load(trained, console)?;
+    files.check_beside(&run, &settings)?;
     let n_layers = model.n_layers();
     ensure!(
         n_layers > 1 || files.embeddings.is_none(),
@@ -129,6 +132,25 @@ impl Files {
         };
         let [logits, scores, embeddings] = paths.map(|path| path.map(create).transpose());
         Ok(Self { logits: logits?, scores: scores?, embeddings: embeddings? })
+    }
+
+    /// # Errors
+    /// A file that would replace one of the run or of its graph.
+    fn check_beside(&self, run: &Path, settings: &RunSettings) -> Result<()> {
+        let files = [&self.logits, &self.scores, &self.embeddings].into_iter().flatten();
+        for ArrayFile { path, .. } in files {
+            // The run's or, by flags, another graph.
+            let graphs = [Some(settings.data.as_str()), settings.partition.as_deref()];
+            let mut graphs = graphs.into_iter().flatten().map(Path::new);
+            let is_taken = run_folder::is_file_of(run, path)
+                || graphs.any(|graph| aside::is_among(path, graph));
+            ensure!(
+                !is_taken,
+                "{}: is a file of the run, or of the graph's folder, which nothing may replace; take another name",
+                shown(path)
+            );
+        }
+        Ok(())
     }
 }
 

@@ -39,7 +39,11 @@ impl Places {
         let folder =
             args.out.as_deref().map(|path| RunFolder::prepare(path, args.overwrite, settings));
         let folder = folder.transpose()?;
-        let inputs = [args.config.as_deref(), settings.init.as_deref().map(Path::new)];
+        let inputs = [
+            args.config.as_deref(),
+            settings.init.as_deref().map(Path::new),
+            settings.partition.as_deref().map(Path::new),
+        ];
         let inputs: Vec<&Path> =
             inputs.into_iter().flatten().chain([Path::new(&settings.data)]).collect();
         let trace = args.trace.as_deref().map(|path| trace_at(path, folder.as_ref(), &inputs));
@@ -86,8 +90,12 @@ impl Places {
 /// Where the trace goes, which takes the place of no file that the run reads or writes.
 fn trace_at(path: &Path, folder: Option<&RunFolder>, inputs: &[&Path]) -> Result<TraceFile> {
     let is_taken = folder.is_some_and(|folder| folder.is_own(path))
-        || inputs.iter().any(|input| aside::is_same(path, input));
-    ensure!(!is_taken, "{}: is a file of the run; take another name for --trace", shown(path));
+        || inputs.iter().any(|input| aside::is_among(path, input));
+    ensure!(
+        !is_taken,
+        "{}: is a file of the run, or of the graph's folder; take another name for --trace",
+        shown(path)
+    );
     TraceFile::at(path)
 }
 

@@ -33,6 +33,12 @@ const ALL: [&str; 4] = [MODEL, METRICS, SUMMARY, SETTINGS];
 /// Where a run is written that will replace another.
 pub(crate) const NEW: &str = ".new";
 
+/// Whether a file that is there is one that a run has written, or is in one of its checkpoints.
+pub(crate) fn is_file_of(run: &Path, path: &Path) -> bool {
+    let is_own = ALL.iter().any(|name| aside::is_same(path, &run.join(name)));
+    is_own || aside::is_among(path, &run.join(CHECKPOINTS))
+}
+
 /// A run folder that this run has taken, with provisional settings in it.
 ///
 /// Dropped before [`RunFolder::begin`], it removes what it made and nothing else.

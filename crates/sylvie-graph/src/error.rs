@@ -57,7 +57,7 @@ pub enum GraphError {
         found: usize,
     },
     /// A feature that is NaN or infinite.
-    #[error("the feature in row {row}, column {column} is not a finite number")]
+    #[error("the feature in row {row}, column {column} is not a finite 32-bit number")]
     NotFinite {
         /// Node.
         row: usize,

@@ -20,14 +20,19 @@ pub(crate) fn newest(run: &Path) -> Option<u32> {
     newest_folder(run).ok().flatten().map(|(n_epochs, _)| n_epochs)
 }
 
-/// How a run goes on that ends here, where it has a checkpoint.
+/// How a run goes on that ends here, where it has a checkpoint or may have one.
 pub(crate) fn way_on(run: &Path) -> Option<String> {
-    let n_epochs = newest(run)?;
-    Some(format!(
-        "`sylvie train --resume {}` goes on from the checkpoint after {}, once that is mended",
-        shown(run),
-        counted(n_epochs, "epoch")
-    ))
+    let from = match newest_folder(run) {
+        Ok(Some((n_epochs, _))) => format!("the checkpoint after {}", counted(n_epochs, "epoch")),
+        Ok(None) => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        // Whatever keeps files from being written may keep the folder from being listed.
+        Err(error) => {
+            format!("a checkpoint, if there is one (its folder cannot be listed: {error})")
+        }
+    };
+    let run = shown(run);
+    Some(format!("`sylvie train --resume {run}` goes on from {from}, once that is mended"))
 }
 
 fn newest_folder(run: &Path) -> io::Result<Option<(u32, PathBuf)>> {

@@ -10,8 +10,8 @@ use toml::Table;
 use super::figures::Figures;
 use crate::console::counted;
 use crate::metrics::unreadable;
-use crate::run_folder::{METRICS, MODEL, NEW, SETTINGS, SUMMARY, is_written_to};
-use crate::{aside, checkpoint, config, input};
+use crate::run_folder::{self, METRICS, NEW, SETTINGS, SUMMARY, is_written_to};
+use crate::{checkpoint, config, input};
 
 /// A run.
 #[derive(Debug)]
@@ -109,8 +109,7 @@ impl Run {
 
     /// Whether `path` is one of the files of the run.
     pub(super) fn is_file_of(&self, path: &Path) -> bool {
-        let names = [SETTINGS, METRICS, SUMMARY, MODEL];
-        names.iter().any(|name| aside::is_same(path, &self.folder.join(name)))
+        run_folder::is_file_of(&self.folder, path)
     }
 
     /// A setting as text, if there is such.

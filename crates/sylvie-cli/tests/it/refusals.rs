@@ -184,7 +184,7 @@ fn files_that_are_no_graph() {
                 let values = [f32::NAN; N_NODES * N_FEATURES];
                 files::array(f, "feat.npy", &[N_NODES, N_FEATURES], &values);
             },
-            "not a finite number",
+            "not a finite 32-bit number",
         ),
         (
             "index beyond n",

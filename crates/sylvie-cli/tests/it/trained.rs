@@ -56,6 +56,35 @@ fn evaluation_tells_people_the_same() {
 }
 
 #[test]
+fn no_output_replaces_a_file_of_the_run_or_of_its_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (graph, run, parts) = (at("graph"), at("run"), at("parts"));
+    succeed(&format!("convert --data {GRAPH} --to arrays --out {graph}"));
+    succeed(&format!("partition --data {graph} --parts 2 --out {parts}"));
+    train(Path::new(&run), &format!("--data {graph} --epochs 2 --checkpoint-every 2"));
+    let of_parts = at("of-parts");
+    train(Path::new(&of_parts), &format!("--partition {parts} --epochs 1"));
+    let state = format!("{run}/checkpoints/epoch-000002/shared.safetensors");
+    for (words, taken) in [
+        (format!("predict --run {run} --out"), format!("{run}/metrics.jsonl")),
+        (format!("predict --run {run} --out {} --scores", at("ok.npy")), format!("{run}/run.toml")),
+        (format!("predict --run {run} --embeddings"), state.clone()),
+        (format!("predict --run {run} --out"), format!("{graph}/label.npy")),
+        (format!("predict --run {of_parts} --out"), format!("{parts}/manifest.json")),
+        (format!("train --data {graph} --epochs 1 --trace"), format!("{graph}/feat.npy")),
+        (format!("train --partition {parts} --epochs 1 --trace"), format!("{parts}/manifest.json")),
+        (format!("report --run {run} --overwrite --out"), state),
+    ] {
+        let before = fs::read(&taken).unwrap();
+        let line = fail(&format!("{words} {taken}")).1;
+        assert!(line.contains("take another name"), "{words}: {line}");
+        assert_eq!(fs::read(&taken).unwrap(), before, "{words}");
+    }
+    succeed(&format!("predict --run {run} --out {run}/predictions.npy"));
+}
+
+#[test]
 fn predictions_are_logits_of_every_node_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let (run, out) = (folder.path().join("run"), folder.path().join("predictions.npy"));

@@ -223,7 +223,7 @@ fn arrays_that_do_not_agree_are_named() {
         ("blocks.2.column_degrees", Box::new(set_u32(0, 100)), "less than the number of nodes"),
         ("send_readers", Box::new(set_u32(0, 1)), "another part"),
         ("boundary", Box::new(set_u32(0, 25)), "below the bound"),
-        ("features", Box::new(set_u32(2, f32::NAN.to_bits())), "not a finite number"),
+        ("features", Box::new(set_u32(2, f32::NAN.to_bits())), "not a finite 32-bit number"),
         ("labels", Box::new(set_u32(0, 4)), "label 4"),
         ("roles", Box::new(|bytes: &mut Vec<u8>| bytes[0] = 4), "0 (none)"),
         ("train.own_ids", Box::new(set_u32(0, 1)), "role 1"),
