@@ -36,7 +36,7 @@ pub(crate) const BENCHES: &str = env!("CARGO_MANIFEST_DIR");
 #[derive(Debug, Args)]
 pub(crate) struct PaperArguments {
     /// Smaller graphs, narrower networks, fewer epochs and seeds: half an hour at most on two cores, where all of it takes
-    /// longer: half an hour over links alone.
+    /// longer: an hour over links, and most of another for trainings.
     #[arg(long)]
     quick: bool,
     /// Only these items [default: all].

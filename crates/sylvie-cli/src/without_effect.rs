@@ -31,7 +31,7 @@ struct Idle {
 pub(crate) fn check(flags: &RunFlags, settings: &RunSettings) -> Result<()> {
     let others = [of_network(flags, settings), of_parts(flags, settings), of_link(flags, settings)];
     let others = others.into_iter().chain(of_gather(flags, settings));
-    let exchange = of_one_part(flags, settings).into_iter().chain(of_exchange(flags, settings));
+    let exchange = of_no_exchange(flags, settings).into_iter().chain(of_exchange(flags, settings));
     match exchange.chain(others).find(|idle| idle.is_met) {
         None => check_objective(flags.objective, settings)?,
         Some(Idle { flag, reason, .. }) => bail!("{flag} has no effect {reason}"),
@@ -106,21 +106,22 @@ fn of_parts(flags: &RunFlags, settings: &RunSettings) -> Idle {
     }
 }
 
-/// What is said of an exchange that nobody is there for. A preset may be named: it is what runs on several parts are
-/// compared by.
-fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 13] {
+/// What is said of an exchange that there is not: nobody is there for it, or only raw features are, once. A preset may be named: it is
+/// what runs are compared by.
+fn of_no_exchange(flags: &RunFlags, settings: &RunSettings) -> [Idle; 13] {
     let (given, default) = (&flags.exchange, ExchangeSettings::default());
     let is_alone = settings.parts == 1;
+    let is_one_layer = has_one_graph_layer(settings);
     // Own rows go through the codec all the same where all rows do.
-    let has_no_codec = is_alone && settings.exchange.scope == Scope::Boundary;
-    let idle = |flag, is_met| Idle {
-        is_met,
-        flag,
-        reason: "with one part: there is no other to exchange rows with".to_owned(),
+    let has_no_codec = is_one_layer || is_alone && settings.exchange.scope == Scope::Boundary;
+    let reason = match is_alone {
+        true => "with one part: there is no other to exchange rows with",
+        false => "with one graph layer: it reads raw features, which are exchanged once",
     };
+    let idle = |flag, is_met| Idle { is_met, flag, reason: reason.to_owned() };
     let widths =
         |given: &Option<Widths>, default: &Widths| has_no_codec && differs(given.as_ref(), default);
-    let alone = |differs: bool| is_alone && differs;
+    let alone = |differs: bool| (is_alone || is_one_layer) && differs;
     [
         idle("--bits", widths(&given.bits, &default.bits_forward)),
         idle("--bits-forward", widths(&given.bits_forward, &default.bits_forward)),
@@ -136,7 +137,7 @@ fn of_one_part(flags: &RunFlags, settings: &RunSettings) -> [Idle; 13] {
         idle("--memory", alone(differs(given.memory, default.memory))),
         idle("--smooth", alone(differs(given.smooth, default.smooth))),
         idle("--overlap", alone(differs(given.overlap, default.overlap))),
-        idle("--link", alone(differs(given.link, default.link))),
+        idle("--link", is_alone && differs(given.link, default.link)),
         idle("--halo", alone(given.halo == Some(HaloRows::Packed))),
     ]
 }
@@ -155,10 +156,14 @@ fn of_link(flags: &RunFlags, settings: &RunSettings) -> Idle {
     }
 }
 
+fn has_one_graph_layer(settings: &RunSettings) -> bool {
+    settings.layers - settings.linear_layers == 1
+}
+
 fn of_gather(flags: &RunFlags, settings: &RunSettings) -> [Idle; 2] {
     let is_given = differs(flags.gather, Gather::F32);
     let is_attention = settings.model == ModelKind::Gat;
-    let is_kept = !is_attention && settings.layers - settings.linear_layers == 1;
+    let is_kept = !is_attention && has_one_graph_layer(settings);
     [
         Idle {
             is_met: is_given && is_attention,
@@ -255,6 +260,12 @@ mod tests {
             ("--model gat --gather bf16", "--gather has no effect with --model gat:"),
             ("--linear-layers 2 --gather bf16", "--gather has no effect with one graph layer:"),
             ("--bits f32 --scope all", "--scope all has no effect with --bits f32:"),
+            ("--layers 1 --bits 4", "--bits has no effect with one graph layer:"),
+            (
+                "--linear-layers 2 --schedule async",
+                "--schedule has no effect with one graph layer:",
+            ),
+            ("--model gat --layers 1 --overlap", "--overlap has no effect with one graph layer:"),
             ("--partitioner fennel --objective cut", "--objective has no effect with"),
             ("--partition there --order cluster", "--order has no effect with --partition:"),
             ("--parts 1 --bits 4", "--bits has no effect with one part:"),
@@ -290,6 +301,7 @@ mod tests {
             "--partitioner random --objective volume --bits f32",
             "--preset quantize-all --bits f32",
             "--parts 1 --preset sylvie-a",
+            "--layers 1 --preset sylvie-a --link 1Gbps,1us,ranks-per-host=3",
             "--parts 1 --bits 1 --link none --overlap=false",
             "--parts 1 --preset quantize-all --bits 4 --metadata f32",
             "--link 1Gbps,1us,ranks-per-host=3",
