@@ -55,8 +55,7 @@ impl Step {
         Self::of(Program::Tested, line)
     }
 
-    /// A command, split at spaces.
-    pub(crate) fn of(program: Program, line: &str) -> Step {
+    fn of(program: Program, line: &str) -> Step {
         let arguments = line.split_whitespace().map(OsString::from).collect();
         Step { program, arguments, variables: Vec::new(), check: Check::Status }
     }

@@ -1,7 +1,7 @@
 //! The `graphsaint` format: a folder with adj_full.npz, role.json, class_map.json and feats.npy.
 //!
 //! `adj_full.npz` is a scipy matrix: column `j` in row `i` is an edge from `i` to `j`. `role.json` lists
-//! the nodes of `tr`, `va` and `te`. `class_map.json` gives each node a class, under any integers, or a
+//! the nodes of `tr`, `va` and `te`; without it the split is drawn. `class_map.json` gives each node a class, under any integers, or a
 //! list of zeros and ones. Features are as stored; this format's users standardise them.
 
 use std::io::BufReader;

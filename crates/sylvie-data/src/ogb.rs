@@ -3,7 +3,8 @@
 //! As text: `raw/edge.csv` (pairs `i,j`: an edge from `i` to `j`), `raw/node-feat.csv`,
 //! `raw/node-label.csv`, `raw/num-node-list.csv`, `raw/num-edge-list.csv`. As arrays: `raw/data.npz` with
 //! `edge_index` (2 x e), `node_feat` and `num_nodes_list`, and `raw/node-label.npz` with `node_label`.
-//! Splits are folders below `split` with `train.csv`, `valid.csv` and `test.csv`. Text may be gzipped.
+//! Splits are folders below `split` with `train.csv`, `valid.csv` and `test.csv`. Text may be
+//! gzipped. Without the folder the split is drawn.
 
 use std::fs;
 use std::path::{Path, PathBuf};

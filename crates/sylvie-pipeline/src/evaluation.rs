@@ -1,5 +1,6 @@
 //! Full-precision forward passes: evaluation and prediction.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sylvie_comm::{Communicator, Purpose};
@@ -40,14 +41,16 @@ pub struct Prediction {
     pub embeddings: Vec<f32>,
 }
 
-/// Logits of the own rows; all finite.
-pub(crate) fn forward_logits<B: Wire>(
+/// Logits of the own rows, scored on all ranks.
+pub(crate) fn forward_scores<B: Wire>(
     pace: Pace<'_, B>,
-    exchange: (&CommHandle<B>, &mut Slots<B>),
+    (handle, slots): (&CommHandle<B>, &mut Slots<B>),
+    metric: Metric,
     data: &PartData,
     watch: Watch<'_>,
-) -> Result<Arc<B::Matrix>, TrainError> {
-    forward(pace, exchange, data, watch, &mut |_, _| ())
+) -> Result<Scores, TrainError> {
+    let logits = forward(pace, (handle, slots), data, watch, &mut |_, _| ())?;
+    score(handle, pace.epoch, metric, &finite(pace, handle, data, &logits)?, data)
 }
 
 /// Logits of the own rows; `look` is shown each layer's output when it is there.
@@ -69,12 +72,20 @@ fn forward<B: Wire>(
             look(layer, flow.output());
         }
     }
-    let logits = flow.into_output();
+    Ok(flow.into_output())
+}
+
+/// Logits on the host, all of which are finite.
+fn finite<'a, B: Wire>(
+    pace: Pace<'_, B>,
+    handle: &CommHandle<B>,
+    data: &PartData,
+    logits: &'a B::Matrix,
+) -> Result<Cow<'a, [f32]>, TrainError> {
+    let values = pace.backend.host_values(logits);
     let width = data.labels.n_classes().max(1) as usize;
-    let values = pace.backend.host_values(&logits);
     check_finite(&values, width, (handle.rank(), pace.epoch), data)?;
-    drop(values);
-    Ok(logits)
+    Ok(values)
 }
 
 fn check_finite(
@@ -93,7 +104,7 @@ fn check_finite(
 }
 
 /// Scores of `logits`, counted on all ranks.
-pub(crate) fn score<B: Wire>(
+fn score<B: Wire>(
     handle: &CommHandle<B>,
     epoch: u32,
     metric: Metric,
@@ -158,7 +169,7 @@ where
             }
         };
         let logits = forward(pace, (handle, &mut slots), data, watch, &mut look)?;
-        let logits = backend.download(&logits);
+        let logits = finite(pace, handle, data, &logits)?.into_owned();
         let width = model.n_columns_in(n_layers - 1);
         check_finite(&embeddings, width, (handle.rank(), 0), data)?;
         then(handle, Prediction { logits, embeddings })

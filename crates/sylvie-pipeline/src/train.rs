@@ -16,7 +16,7 @@ use sylvie_tensor::Wire;
 
 use crate::communication::{CommHandle, CommNeeds, with_communication};
 use crate::error::TrainError;
-use crate::evaluation::{Scores, forward_logits, score};
+use crate::evaluation::{Scores, forward_scores};
 use crate::flow::Flow;
 use crate::instruments::{Instruments, Watch};
 use crate::pace::Pace;
@@ -399,9 +399,8 @@ impl<'a, B: Wire> Run<'a, B> {
             purpose: Purpose::Evaluation,
             sample: None,
         };
-        let logits = forward_logits(pace, (handle, &mut self.slots), data, self.watch)?;
-        let logits = self.backend.host_values(&logits);
-        let scores = score(handle, epoch, self.settings.metric, &logits, data)?;
+        let exchange = (handle, &mut self.slots);
+        let scores = forward_scores(pace, exchange, self.settings.metric, data, self.watch)?;
         let (traffic, _) = handle.take_counts()?;
         let sent = traffic.of_purpose(Purpose::Evaluation);
         record.eval_bytes = handle.sum(epoch, sent.total_bytes())?;

@@ -294,7 +294,7 @@ fn what_is_no_file_is_not_opened() {
     for name in ["indptr.npy", "feat.npy", "label.npy", "test.npy"] {
         pipe_in_place_of(&samples::arrays(), name, Some(Format::Arrays));
     }
-    for name in ["adj_full.npz", "class_map.json", "feats.npy"] {
+    for name in ["adj_full.npz", "role.json", "class_map.json", "feats.npy"] {
         pipe_in_place_of(&samples::graphsaint(), name, Some(Format::GraphSaint));
     }
     for format in [None, Some(Format::GnnBenchmark)] {
