@@ -142,13 +142,13 @@ impl Backend for CpuBackend {
     }
 
     fn matmul(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
-        dense::matmul(&self.threads, a, b, mode, out);
+        dense::matmul(self, a, b, mode, out);
     }
     fn matmul_tn(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
         dense::matmul_tn(self, a, b, mode, out);
     }
     fn matmul_nt(&self, a: &CpuMatrix, b: &CpuMatrix, mode: Mode, out: &mut CpuMatrix) {
-        dense::matmul_nt(&self.threads, a, b, mode, out);
+        dense::matmul_nt(self, a, b, mode, out);
     }
     fn matmul_bias(
         &self,
@@ -158,7 +158,7 @@ impl Backend for CpuBackend {
         bias: &CpuMatrix,
         out: &mut CpuMatrix,
     ) {
-        dense::matmul_bias(&self.threads, a, b, mode, bias, out);
+        dense::matmul_bias(self, a, b, mode, bias, out);
     }
     fn matmul_nt_scaled(&self, a: &CpuMatrix, b: &CpuMatrix, factors: &CpuMatrix) -> CpuMatrix {
         dense::matmul_nt_scaled(self, a, b, factors)
