@@ -60,6 +60,7 @@ impl RowCodec {
             return avx2.decode(*self, message, n_rows, n_cols, out);
         }
         for row_idx in 0..n_rows {
+            engine.ask(row_idx, n_cols, |row_idx| Some((&*out, row_idx)));
             let row = &mut out[row_idx * n_cols..(row_idx + 1) * n_cols];
             self.decode_row(message, n_rows, row_idx, row, |slot, value| *slot = value)?;
         }
@@ -149,6 +150,7 @@ impl RowCodec {
             return avx2.decode_add(*self, message, target, row_ids, out);
         }
         for (row_idx, &id) in row_ids.iter().enumerate() {
+            engine.ask(row_idx, n_cols, |row_idx| Some((&*out, *row_ids.get(row_idx)? as usize)));
             let row = target.row(out, id);
             self.decode_row(message, row_ids.len(), row_idx, row, |slot, value| *slot += value)?;
         }

@@ -148,6 +148,7 @@ impl RowCodec {
         }
         for (row_idx, &key) in row_keys.iter().enumerate() {
             let place = self.place(row_keys.len(), n_cols, row_idx);
+            engine.ask(row_idx, n_cols, |row_idx| rows.upcoming(row_idx));
             let values = rows.row(row_idx);
             let payload = &mut out[place.payload()];
             let Some(max_code) = self.width.max_code() else {
@@ -175,7 +176,6 @@ pub(crate) trait Rows<'x> {
 
     /// The matrix, and which of its rows is row `row_idx` of the message; `None` beyond the last. For
     /// fetching a row before its turn: nothing says that the matrix has it.
-    #[cfg(target_arch = "x86_64")]
     fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)>;
 }
 
@@ -191,7 +191,6 @@ impl<'x> Rows<'x> for InOrder<'x> {
         &self.x[row_idx * self.n_cols..(row_idx + 1) * self.n_cols]
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[inline]
     fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)> {
         Some((self.x, row_idx))
@@ -216,7 +215,6 @@ impl<'x> Rows<'x> for Gathered<'x> {
         &self.x[id * self.n_cols..(id + 1) * self.n_cols]
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[inline]
     fn upcoming(&self, row_idx: usize) -> Option<(&'x [f32], usize)> {
         Some((self.x, *self.row_ids.get(row_idx)? as usize))

@@ -52,9 +52,18 @@ impl Avx2 {
     }
 }
 
+impl Avx2 {
+    /// Asks for a row some rows before its turn.
+    #[inline]
+    pub(crate) fn ask(self, rows: &[f32], row_idx: usize, n_cols: usize) {
+        // SAFETY: a value of this type is made only where the processor has AVX2 and FMA.
+        unsafe { prefetch(rows, row_idx, n_cols) }
+    }
+}
+
 /// How many rows before its turn a row is asked for: enough to hide memory, few enough to stay in the
 /// fastest cache until then.
-fn rows_ahead(n_cols: usize) -> usize {
+pub(crate) fn rows_ahead(n_cols: usize) -> usize {
     (1024 / n_cols.max(1)).clamp(1, 8)
 }
 

@@ -25,7 +25,8 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         Outgoing { peer, buffer, payload_bytes, metadata_bytes }
     }
 
-    /// Encodes each boundary row once, and gives every reader its rows.
+    /// Encodes each boundary row once, and gives every reader its rows. Where no draw rounds them, each reader's are encoded
+    /// for it: the same bytes, with a copy less.
     pub(super) fn encode_own(
         &mut self,
         call: Call,
@@ -37,6 +38,9 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         let rank = self.comm.rank();
         if !parts.include(rank) || plan.sends.is_empty() {
             return Ok(Vec::new());
+        }
+        if sample.is_none() && !call.codec.width.is_quantized() {
+            return self.encode_for_each(call, plan, own);
         }
         let (rows, keys, ids) = match sample {
             None => (&plan.boundary, &plan.boundary_keys, &plan.boundary_ids),
@@ -63,6 +67,34 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
             sends.push(self.outgoing(call, send.reader, (n_rows, n_cols), message));
         }
         self.keep_staging(call, encoded);
+        Ok(sends)
+    }
+
+    fn encode_for_each(
+        &mut self,
+        call: Call,
+        plan: &ExchangePlan<B>,
+        own: &B::Matrix,
+    ) -> Result<Vec<Outgoing<B::Bytes>>, TrainError> {
+        let (rank, n_cols) = (self.comm.rank(), self.backend.shape(own).1);
+        let draws = call.rounding(self.seed, rank);
+        let mut sends = Vec::with_capacity(plan.sends.len());
+        for send in plan.sends.iter().filter(|send| !send.host_positions.is_empty()) {
+            let buffer = self.take_buffer(call, send.reader);
+            let (rows, keys) = (&send.rows, &send.keys);
+            let encoded = self.backend.encode_rows(call.codec, own, rows, keys, draws, buffer);
+            let message = encoded.map_err(|source| {
+                let ids: Vec<u32> =
+                    send.host_positions.iter().map(|&at| plan.boundary_ids[at as usize]).collect();
+                encode_error(call, rank, &ids, source)
+            })?;
+            sends.push(self.outgoing(
+                call,
+                send.reader,
+                (send.host_positions.len(), n_cols),
+                message,
+            ));
+        }
         Ok(sends)
     }
 
