@@ -21,6 +21,7 @@ def arguments():
     parser.add_argument("--epochs", type=int, default=6, help=f"of each turn; the first {N_WARM} do not count")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0, help="of the initial weights, which differ between the two all the same")
     parser.add_argument("--sylvie", type=Path, default=HERE.parent.parent / "target/release/sylvie")
     options = parser.parse_args()
     if options.epochs <= N_WARM:
@@ -34,7 +35,7 @@ def network(options):
 
 def peer(options):
     command = [sys.executable, HERE / "peer_epochs.py", *network(options)]
-    command += [f"--{name}={getattr(options, name)}" for name in ("peer", "graph", "threads")]
+    command += [f"--{name}={getattr(options, name)}" for name in ("peer", "graph", "threads", "seed")]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = json.loads(output.splitlines()[-1])
     return statistics.median(found["seconds"][N_WARM:]), found["peak_gb"], found["loss"], found["accuracy"]
@@ -44,7 +45,7 @@ def sylvie(options):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         command = [options.sylvie, "train", "--data", options.graph, "--format=arrays", *network(options)]
-        command += ["--parts=1", f"--threads={options.threads}", "--norm=none", "--dropout=0"]
+        command += ["--parts=1", f"--threads={options.threads}", f"--seed={options.seed}", "--norm=none", "--dropout=0"]
         command += [f"--eval-every={options.epochs}", f"--out={out}", "--quiet"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         epochs = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

@@ -22,6 +22,7 @@ def arguments():
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 
@@ -81,7 +82,7 @@ def pyg_layers(model, widths, indptr, indices):
 def main():
     options = arguments()
     torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
+    torch.manual_seed(options.seed)
     read = lambda name: np.load(options.graph / f"{name}.npy")
     indptr, indices = read("indptr").astype(np.int64), read("indices").astype(np.int64)
     features, labels = torch.from_numpy(read("feat")), torch.from_numpy(read("label")).long()

@@ -183,13 +183,12 @@ impl Recorder {
     }
 
     fn stopped(&self, n_epochs: u32, signal: u8) -> Result<ExitCode> {
-        let last = n_epochs.saturating_sub(1);
         let what = match self.place() {
             Some(place) => {
                 let place = shown(place);
-                format!("stopped after epoch {last}; `sylvie train --resume {place}` goes on")
+                format!("stopped after {n_epochs} epochs; `sylvie train --resume {place}` goes on")
             }
-            None => format!("stopped after epoch {last}; nothing is kept without --out"),
+            None => format!("stopped after {n_epochs} epochs; nothing is kept without --out"),
         };
         self.console.warn(&self.bar, &what);
         Ok(ExitCode::from(stopping::status(signal)))

@@ -73,12 +73,16 @@ impl Times {
     }
 
     /// What the computing threads did, in a line, and what happened beside them, in another.
-    fn to_text(self) -> String {
-        let mut text = format!(
-            "mean {:.1} ms: {:.1} computing, {:.1} waiting for rows of other parts, {:.1} for the \
-             all-reduce",
-            self.mean_epoch_ms, self.mean_compute_ms, self.mean_blocked_ms, self.mean_reduce_ms,
-        );
+    fn to_text(self, n_parts: u32) -> String {
+        let mut text =
+            format!("mean {:.1} ms: {:.1} computing", self.mean_epoch_ms, self.mean_compute_ms);
+        if n_parts > 1 {
+            let _ = write!(
+                text,
+                ", {:.1} waiting for rows of other parts, {:.1} for the all-reduce",
+                self.mean_blocked_ms, self.mean_reduce_ms,
+            );
+        }
         if let Some(share) = self.hidden_share {
             let _ = write!(
                 text,
@@ -196,7 +200,7 @@ impl Summary {
             score(self.final_test),
             counted(self.epochs, "epoch"),
             self.median_epoch_ms,
-            self.times.to_text(),
+            self.times.to_text(self.parts),
             self.savings(settings),
         );
         if let Some(folder) = folder {
@@ -314,14 +318,15 @@ mod tests {
         let times = Times::mean(16.0, &sum, 2);
         assert_eq!((times.mean_blocked_ms, times.hidden_share), (2.0, Some(0.75)));
         assert_eq!(
-            times.to_text(),
+            times.to_text(2),
             "mean 8.0 ms: 5.0 computing, 2.0 waiting for rows of other parts, 1.0 for the all-reduce\n\
              beside it 0.5 ms encoding, 1.5 decoding, 6.0 on the network, of which 75 % hidden behind \
              computing"
         );
         let nothing = Times::mean(0.0, &RankTimes::default(), 0);
         assert_eq!(nothing.hidden_share, None);
-        assert!(!nothing.to_text().contains("beside"));
+        assert!(!nothing.to_text(2).contains("beside"));
+        assert_eq!(nothing.to_text(1), "mean 0.0 ms: 0.0 computing");
     }
 
     #[test]

@@ -1,12 +1,11 @@
-//! Dense products on fixed chunks of rows: rows times weights by panels of the weights, gradients of weights, and all of them
+//! Dense products on fixed chunks of rows: rows times weights by panels of the weights; gradients of weights, and all products
 //! where the processor lacks fused multiply-adds, by the matrixmultiply crate.
+// The library takes pointers.
 #![allow(unsafe_code)]
 
 mod panels;
 mod tile;
 
-#[cfg(test)]
-use super::pool::Pool;
 use panels::{Around, Panels};
 use tile::Fma;
 
@@ -247,6 +246,7 @@ pub(super) fn matmul_tn(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::pool::Pool;
 
     fn filled(pool: &Pool, n_rows: usize, n_cols: usize) -> CpuMatrix {
         let values: Vec<f32> =

@@ -81,7 +81,10 @@ impl Fma {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        unreachable!("{:?}", (a, n_rows, a_stride, panel, ends.adds, out, place.offset));
+        {
+            let _ = (a, n_rows, a_stride, panel, ends, out, place);
+            unreachable!("a value of this type is made only where the processor has AVX2 and FMA");
+        }
     }
 }
 
@@ -109,6 +112,10 @@ mod fma {
         registers
     }
 
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "lengths that are constants keep sums in registers"
+    )]
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     pub(super) fn tile<const R: usize, const V: usize>(
