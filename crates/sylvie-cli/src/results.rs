@@ -11,7 +11,7 @@ use sylvie::pipeline::{End, EpochRecord, TrainOutcome};
 
 use crate::args::TrainArgs;
 use crate::aside;
-use crate::console::{Console, Mode, score};
+use crate::console::{Console, Mode, counted, score};
 use crate::metrics::{EpochLine, score_warning};
 use crate::model_file;
 use crate::prepared::Prepared;
@@ -73,7 +73,7 @@ impl Places {
         if let Some(path) = &args.resume {
             let n_done = task.n_done();
             let (folder, lines) = OpenFolder::reopen(path, settings, n_done)?;
-            console.line(format!("going on after epoch {}", n_done.saturating_sub(1)))?;
+            console.line(format!("going on after {}", counted(n_done, "epoch")))?;
             return Ok((Some(folder), lines));
         }
         let folder = self.folder.take().map(|folder| folder.begin(settings)).transpose()?;
@@ -183,12 +183,13 @@ impl Recorder {
     }
 
     fn stopped(&self, n_epochs: u32, signal: u8) -> Result<ExitCode> {
+        let done = counted(n_epochs, "epoch");
         let what = match self.place() {
             Some(place) => {
                 let place = shown(place);
-                format!("stopped after {n_epochs} epochs; `sylvie train --resume {place}` goes on")
+                format!("stopped after {done}; `sylvie train --resume {place}` goes on")
             }
-            None => format!("stopped after {n_epochs} epochs; nothing is kept without --out"),
+            None => format!("stopped after {done}; nothing is kept without --out"),
         };
         self.console.warn(&self.bar, &what);
         Ok(ExitCode::from(stopping::status(signal)))

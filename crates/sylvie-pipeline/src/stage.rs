@@ -88,9 +88,8 @@ pub(crate) struct PlannedSend<B: Backend> {
     /// Places of its rows in the boundary.
     pub(crate) positions: B::Index,
     pub(crate) host_positions: Vec<u32>,
-    /// Its rows as local rows, and as keys of draws.
+    /// Its rows as local rows.
     pub(crate) rows: B::Index,
-    pub(crate) keys: B::Index,
 }
 
 /// The halo rows of one owner.
@@ -105,22 +104,16 @@ impl<B: Backend> ExchangePlan<B> {
         let boundary = &part.plan.boundary;
         let boundary_ids: Vec<u32> =
             boundary.iter().map(|&row| part.own_ids[row as usize]).collect();
-        let at = |values: &[u32], positions: &[u32]| {
-            let chosen: Vec<u32> = positions.iter().map(|&at| values[at as usize]).collect();
-            backend.upload_index(&chosen)
-        };
         let sends = part.plan.sends.iter().map(|send| PlannedSend {
             reader: send.reader as usize,
             positions: backend.upload_index(&send.positions),
             host_positions: send.positions.clone(),
-            rows: at(boundary, &send.positions),
-            keys: at(&boundary_ids, &send.positions),
+            rows: backend.upload_index(&send.rows),
         });
         let halo = part.halo_blocks().iter().map(|block| PlannedBlock {
             owner: block.owner as usize,
             ids: block.column_ids.clone(),
         });
-        let (sends, halo) = (sends.collect(), halo.collect());
         Self {
             rank: part.part as usize,
             own_ids: part.own_ids.clone(),
@@ -128,8 +121,8 @@ impl<B: Backend> ExchangePlan<B> {
             boundary: backend.upload_index(boundary),
             boundary_keys: backend.upload_index(&boundary_ids),
             boundary_ids,
-            sends,
-            halo,
+            sends: sends.collect(),
+            halo: halo.collect(),
         }
     }
 

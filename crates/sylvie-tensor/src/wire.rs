@@ -103,6 +103,12 @@ pub trait Wire: Backend {
         shape: (usize, usize),
     ) -> Result<Self::Packed, DecodeError>;
 
+    /// Whether rows that no draw rounds are better encoded once for each reader than once and selected for each: the bytes
+    /// are the same.
+    fn encodes_for_each_reader(&self) -> bool {
+        false
+    }
+
     /// Whether sums of packed rows of so many columns are expected to take no longer than decoding them and summing floats.
     fn packs_well(&self, _width: Width, _n_cols: usize) -> bool {
         false

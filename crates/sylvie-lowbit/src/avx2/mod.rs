@@ -50,9 +50,7 @@ impl Avx2 {
         // SAFETY: `self` exists only where the processor has AVX2 and FMA.
         unsafe { encode::encode(codec, rows, n_cols, row_keys, family, out) }
     }
-}
 
-impl Avx2 {
     /// Asks for a row some rows before its turn.
     #[inline]
     pub(crate) fn ask(self, rows: &[f32], row_idx: usize, n_cols: usize) {

@@ -25,8 +25,8 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         Outgoing { peer, buffer, payload_bytes, metadata_bytes }
     }
 
-    /// Encodes each boundary row once, and gives every reader its rows. Where no draw rounds them, each reader's are encoded
-    /// for it: the same bytes, with a copy less.
+    /// Encodes each boundary row once, and gives every reader its rows. Where no draw rounds them, none is
+    /// sampled and the backend would rather, each reader's are encoded for it: the same bytes, with a copy less.
     pub(super) fn encode_own(
         &mut self,
         call: Call,
@@ -39,7 +39,8 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         if !parts.include(rank) || plan.sends.is_empty() {
             return Ok(Vec::new());
         }
-        if sample.is_none() && !call.codec.width.is_quantized() {
+        let is_drawn = sample.is_some() || call.codec.width.is_quantized();
+        if !is_drawn && self.backend.encodes_for_each_reader() {
             return self.encode_for_each(call, plan, own);
         }
         let (rows, keys, ids) = match sample {
@@ -70,6 +71,7 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         Ok(sends)
     }
 
+    /// Encodes every reader's rows, at a width without draws.
     fn encode_for_each(
         &mut self,
         call: Call,
@@ -81,19 +83,16 @@ impl<B: Wire, C: Communicator<Buffer = B::Bytes>> Exchanger<'_, B, C> {
         let mut sends = Vec::with_capacity(plan.sends.len());
         for send in plan.sends.iter().filter(|send| !send.host_positions.is_empty()) {
             let buffer = self.take_buffer(call, send.reader);
-            let (rows, keys) = (&send.rows, &send.keys);
+            // Keys are of draws, of which there are none: any will do.
+            let (rows, keys) = (&send.rows, &send.rows);
             let encoded = self.backend.encode_rows(call.codec, own, rows, keys, draws, buffer);
             let message = encoded.map_err(|source| {
-                let ids: Vec<u32> =
-                    send.host_positions.iter().map(|&at| plan.boundary_ids[at as usize]).collect();
+                let positions = send.host_positions.iter();
+                let ids: Vec<u32> = positions.map(|&at| plan.boundary_ids[at as usize]).collect();
                 encode_error(call, rank, &ids, source)
             })?;
-            sends.push(self.outgoing(
-                call,
-                send.reader,
-                (send.host_positions.len(), n_cols),
-                message,
-            ));
+            let shape = (send.host_positions.len(), n_cols);
+            sends.push(self.outgoing(call, send.reader, shape, message));
         }
         Ok(sends)
     }

@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sylvie_comm::{Communicator, RankError, ThreadOptions, Threads, run_ranks};
-use sylvie_gnn::{ModelKind, Weights};
-use sylvie_graph::{Assignment, Role};
+use sylvie_gnn::{ModelKind, NormKind, Weights};
+use sylvie_graph::{Assignment, DenseMatrix, Features, PartGraph, Role};
+use sylvie_partition::build_parts;
 use sylvie_pipeline::{EpochRecord, Instruments, Preset, TrainError, evaluate, predict, train};
 use sylvie_tensor::CpuBackend;
 
-use crate::fixture::{NoClock, Setting, Shape, dataset, inputs, random_parts, run, settings};
+use crate::fixture::{
+    N_FEATURES, NoClock, Setting, Shape, dataset, inputs, random_parts, run, settings,
+};
 
 fn failed(error: RankError<TrainError>) -> TrainError {
     match error {
@@ -35,6 +38,42 @@ fn rows_that_are_not_numbers_are_named() {
             TrainError::Encode { epoch: 0, layer: 1, node, rank, source, .. } => {
                 assert!(assignment.parts()[node as usize] as usize == rank, "{source}");
             }
+            other => panic!("{preset}: {other}"),
+        }
+    }
+}
+
+/// One row overflows in the first layer: it is named, though its place in the message is not that in the boundary.
+#[test]
+fn the_one_row_that_is_not_finite_is_named() {
+    let mut data = dataset(Shape::default());
+    let assignment = random_parts(&data, 3);
+    let parts = build_parts(&data.graph, &assignment, None);
+    let is_elsewhere = |part: &&PartGraph, place: usize| {
+        part.plan.boundary[place] != part.plan.sends[0].rows[place]
+    };
+    let found = parts.iter().find_map(|part| {
+        let place = (0..part.plan.sends[0].rows.len()).find(|&place| is_elsewhere(&part, place))?;
+        Some(part.own_ids[part.plan.sends[0].rows[place] as usize])
+    });
+    let bad = found.expect("a row that the first reader has at another place");
+    let values = (0..data.n_nodes())
+        .flat_map(|node| [if node == bad as usize { 1e30 } else { 0.01 }; N_FEATURES]);
+    let features = DenseMatrix::new(data.n_nodes(), N_FEATURES, values.collect());
+    data.features = Features::Dense(features.expect("a matrix"));
+    let inputs = inputs(&data, &assignment, Setting::Transductive);
+    for preset in [Preset::Vanilla, Preset::SylvieS] {
+        let mut settings = settings(ModelKind::Sage, 1);
+        settings.exchange = preset.policy();
+        (settings.model.norm, settings.model.dropout) = (NormKind::None, 0.0);
+        let specs = Weights::<CpuBackend>::specs(&settings.model);
+        let weights = specs.iter().map(|(name, spec)| {
+            let value = if name == "layers.0.w_self" { 1e10 } else { 0.0 };
+            vec![value; spec.n_rows * spec.n_cols]
+        });
+        settings.initial_weights = Some(weights.collect());
+        match failed(run(&inputs, &settings, 1).unwrap_err()) {
+            TrainError::Encode { layer: 1, node, .. } => assert_eq!(node, bad, "{preset}"),
             other => panic!("{preset}: {other}"),
         }
     }

@@ -220,6 +220,10 @@ impl Wire for CpuBackend {
         codec.decode_rows(message, n_cols, out.values_mut())
     }
 
+    fn encodes_for_each_reader(&self) -> bool {
+        true
+    }
+
     fn packs_well(&self, width: Width, n_cols: usize) -> bool {
         CpuPacked::pays(width, n_cols)
     }

@@ -1,5 +1,5 @@
 //! Dense products on fixed chunks of rows: rows times weights by panels of the weights; gradients of weights, and all products
-//! where the processor lacks fused multiply-adds, by the matrixmultiply crate.
+//! where the processor lacks AVX2 or FMA, by the matrixmultiply crate.
 // The library takes pointers.
 #![allow(unsafe_code)]
 
@@ -89,7 +89,7 @@ fn product(a: View<'_>, b: View<'_>, mode: Mode, out: &mut [f32]) {
     }
 }
 
-/// `out (+)= a b`, in chunks of rows: by panels of `b` where the processor has fused multiply-adds, else by the library.
+/// `out (+)= a b`, in chunks of rows: by panels of `b` where the processor has AVX2 and FMA, else by the library.
 fn rows_times(
     cpu: &CpuBackend,
     a: &CpuMatrix,
@@ -130,21 +130,20 @@ fn by_library(
         let n_rows = rows.len() / b.n_cols;
         let a_rows = &a.values()[first * n_inner..(first + n_rows) * n_inner];
         let a_view = View { n_rows, ..View::rows(a_rows, n_inner) };
-        let add_bias = |rows: &mut [f32]| {
+        let each_row = |rows: &mut [f32], work: fn(&[f32], &mut [f32])| {
             if let Some(bias) = around.bias {
-                rows.chunks_exact_mut(b.n_cols).for_each(|row| add_scaled(1.0, bias, row));
+                rows.chunks_exact_mut(b.n_cols).for_each(|row| work(bias, row));
             }
         };
-        match around.adds {
-            true => {
-                product(a_view, b, Mode::Add, rows);
-                add_bias(rows);
-            }
+        match around.mode {
             // The product then adds to rows that it finds in a cache, where it would wait for them.
-            false => {
-                rows.fill(0.0);
-                add_bias(rows);
+            Mode::Assign if around.bias.is_some() => {
+                each_row(rows, |bias, row| row.copy_from_slice(bias));
                 product(a_view, b, Mode::Add, rows);
+            }
+            mode => {
+                product(a_view, b, mode, rows);
+                each_row(rows, |bias, row| add_scaled(1.0, bias, row));
             }
         }
         if let Some(factors) = around.factors {
@@ -167,8 +166,7 @@ pub(super) fn matmul(
     mode: Mode,
     out: &mut CpuMatrix,
 ) {
-    let around = Around { adds: mode == Mode::Add, ..Around::default() };
-    rows_times(cpu, a, lying(b), around, out);
+    rows_times(cpu, a, lying(b), Around::nothing(mode), out);
 }
 
 pub(super) fn matmul_bias(
@@ -180,7 +178,7 @@ pub(super) fn matmul_bias(
     out: &mut CpuMatrix,
 ) {
     assert_eq!(bias.shape(), (1, b.n_cols()), "shape of a bias");
-    let around = Around { adds: mode == Mode::Add, bias: Some(bias.values()), factors: None };
+    let around = Around { bias: Some(bias.values()), ..Around::nothing(mode) };
     rows_times(cpu, a, lying(b), around, out);
 }
 
@@ -191,8 +189,7 @@ pub(super) fn matmul_nt(
     mode: Mode,
     out: &mut CpuMatrix,
 ) {
-    let around = Around { adds: mode == Mode::Add, ..Around::default() };
-    rows_times(cpu, a, lying(b).transposed(), around, out);
+    rows_times(cpu, a, lying(b).transposed(), Around::nothing(mode), out);
 }
 
 pub(super) fn matmul_nt_scaled(
@@ -203,7 +200,7 @@ pub(super) fn matmul_nt_scaled(
 ) -> CpuMatrix {
     assert_eq!(factors.shape(), (a.n_rows(), 1), "shape of row factors");
     let mut out = CpuMatrix::to_assign(&cpu.pool, a.n_rows(), b.n_rows());
-    let around = Around { factors: Some(factors.values()), ..Around::default() };
+    let around = Around { factors: Some(factors.values()), ..Around::nothing(Mode::Assign) };
     rows_times(cpu, a, lying(b).transposed(), around, &mut out);
     out
 }
@@ -258,7 +255,7 @@ mod tests {
     fn plain(a: &CpuMatrix, b: View<'_>, around: Around<'_>, out: &mut CpuMatrix) {
         for row in 0..a.n_rows() {
             for column in 0..b.n_cols {
-                let kept = if around.adds { out.row(row)[column] } else { 0.0 };
+                let kept = if around.mode == Mode::Add { out.row(row)[column] } else { 0.0 };
                 let add =
                     |sum, inner: usize| a.row(row)[inner].mul_add(b.value(inner, column), sum);
                 let sum = (0..b.n_rows).fold(kept, add);
@@ -269,7 +266,7 @@ mod tests {
         }
     }
 
-    const SHAPES: [(usize, usize, usize); 10] = [
+    const SHAPES: [(usize, usize, usize); 13] = [
         (1, 1, 1),
         (5, 3, 7),
         (6, 8, 8),
@@ -280,6 +277,9 @@ mod tests {
         (961, 5, 24),
         (13, 600, 33),
         (12, 0, 20),
+        (500, 300, 17),
+        (0, 4, 4),
+        (4, 4, 0),
     ];
 
     /// Every shape, with weights as they lie and transposed, and with everything around a product.
@@ -292,7 +292,7 @@ mod tests {
             for (b, order) in [(lying(&b), "lying"), (lying(&b_t).transposed(), "transposed")] {
                 for bits in 0..8 {
                     let around = Around {
-                        adds: bits & 1 != 0,
+                        mode: if bits & 1 != 0 { Mode::Add } else { Mode::Assign },
                         bias: (bits & 2 != 0).then(|| bias.values()),
                         factors: (bits & 4 != 0).then(|| factors.values()),
                     };

@@ -8,6 +8,7 @@ use super::tile::{Ends, Fma, Place, TILE_ROWS};
 use crate::cpu::CpuMatrix;
 use crate::cpu::gather::{LINE, prefetch};
 use crate::cpu::pool::Pool;
+use crate::operands::Mode;
 
 /// Columns of a panel: two registers of AVX2.
 pub(super) const PANEL: usize = 16;
@@ -19,14 +20,21 @@ const BLOCK_ROWS: usize = 8 * TILE_ROWS;
 pub(super) const CHUNK_ROWS: usize = 10 * BLOCK_ROWS;
 
 /// What a product is added to, and what is done to it in the end: first the bias, then the factors.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     /// Whether it is added to what is there.
-    pub(super) adds: bool,
+    pub(super) mode: Mode,
     /// A value for each column.
     pub(super) bias: Option<&'a [f32]>,
     /// A value for each row.
     pub(super) factors: Option<&'a [f32]>,
+}
+
+impl Around<'_> {
+    /// The product alone.
+    pub(super) fn nothing(mode: Mode) -> Self {
+        Self { mode, bias: None, factors: None }
+    }
 }
 
 /// Weights (`n_inner x n_cols`) in panels of sixteen columns, the last filled up with zeros.
@@ -83,7 +91,7 @@ impl Panels {
                 for tile in (0..n_rows).step_by(TILE_ROWS) {
                     ahead.ask(a, out);
                     let ends = Ends {
-                        adds: around.adds || !is_first,
+                        adds: around.mode == Mode::Add || !is_first,
                         bias: bias.as_ref(),
                         factors: around.factors.filter(|_| is_last).map(|factors| &factors[tile..]),
                     };

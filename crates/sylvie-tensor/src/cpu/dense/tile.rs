@@ -1,14 +1,14 @@
 //! A tile of a product in registers, by the multiply-adds of processors that have AVX2 and FMA.
 // Instructions of AVX2 and FMA are called where the processor has them.
 #![allow(unsafe_code)]
+// Elsewhere nothing of a tile is read, since there is none.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
 
 use super::panels::PANEL;
+use crate::cpu::gather::LANES;
 
 /// Rows of a tile: with the two registers of a panel, twelve of sixteen registers hold sums.
 pub(super) const TILE_ROWS: usize = 6;
-/// Columns of a register.
-pub(super) const LANES: usize = 8;
-
 /// What a tile's sums begin with, and what is done to them in the end.
 #[derive(Clone, Copy)]
 pub(super) struct Ends<'a> {
@@ -48,7 +48,7 @@ impl Fma {
     /// A sum is one chain of fused multiply-adds in the order of the inner dimension.
     ///
     /// # Panics
-    /// If there are no rows or too many, or a row or a place in `out` is not there.
+    /// If there are no rows or too many, fewer factors, or a row or a place in `out` is not there, or is wider than a panel.
     pub(super) fn tile(
         self,
         a: &[f32],

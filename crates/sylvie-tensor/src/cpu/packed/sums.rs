@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use multiversion::multiversion;
+#[cfg(target_arch = "x86_64")]
 use multiversion::target::target_cfg_f;
 
 use super::lanes::{Lanes, Levels, Portable};
